@@ -1,0 +1,73 @@
+# Cameo's build. `make help` lists what there is to make.
+# SPDX-License-Identifier: Apache-2.0
+
+VERSION  := 0.1.0
+SOVERSION := 0
+B        ?= build
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+CC       ?= cc
+SAN      ?=
+OPT      ?= -O2
+
+ifneq ($(SAN),)
+B        := $(B)-$(SAN)
+SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
+endif
+
+CPPFLAGS := -Iinclude -Isrc -I$(B)/gen -D_GNU_SOURCE -DCM_VERSION='"$(VERSION)"'
+WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+            -Wno-missing-field-initializers
+CFLAGS   := -std=gnu11 $(OPT) -g -fPIC -fvisibility=hidden -ffp-contract=off -pthread $(WARN) \
+            $(SANFLAGS) $(EXTRA_CFLAGS)
+LDLIBS   := -lpthreadpool -lcpuinfo -lz -ljansson -ljpeg -lpng -lpcre2-8 -ldl -lm -pthread
+LDFLAGS  := $(SANFLAGS)
+
+# What runs plans, and what compiles them.
+RT_ROOMS   := base plan ops runtime cpu cuda
+FULL_ROOMS := $(RT_ROOMS) ir onnx passes lower tune io quant serve llm
+src = $(wildcard $(addsuffix /*.c,$(addprefix src/,$(1))) $(addsuffix /*/*.c,$(addprefix src/,$(1))))
+RT_SRC   := $(call src,$(RT_ROOMS)) $(wildcard src/api/rt*.c)
+LIB_SRC  := $(call src,$(FULL_ROOMS)) $(wildcard src/api/*.c)
+CLI_SRC  := $(wildcard src/cli/*.c)
+UNIT_SRC := $(wildcard tests/unit/*.c tests/fault/*.c)
+
+obj = $(patsubst %.c,$(B)/%.o,$(1))
+RT_OBJ   := $(call obj,$(RT_SRC))
+LIB_OBJ  := $(call obj,$(LIB_SRC))
+CLI_OBJ  := $(call obj,$(CLI_SRC))
+UNIT_BIN := $(patsubst %.c,$(B)/%,$(UNIT_SRC))
+
+.PHONY: all lib cli unit test lint clean
+all: lib cli
+lib: $(B)/libcameo.a $(B)/libcameo.so.$(VERSION) $(B)/libcameo-rt.so.$(VERSION)
+cli: $(if $(CLI_SRC),$(B)/cameo)
+
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/libcameo.a: $(LIB_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(B)/libcameo.so.$(VERSION): $(LIB_OBJ)
+	$(CC) -shared $(LDFLAGS) -Wl,-soname,libcameo.so.$(SOVERSION) -o $@ $^ $(LDLIBS)
+
+$(B)/libcameo-rt.so.$(VERSION): $(RT_OBJ)
+	$(CC) -shared $(LDFLAGS) -Wl,-soname,libcameo-rt.so.$(SOVERSION) -o $@ $^ $(LDLIBS)
+
+$(B)/cameo: $(CLI_OBJ) $(B)/libcameo.a
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(B)/tests/%: tests/%.c $(B)/libcameo.a
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -MMD -MP -o $@ $< $(B)/libcameo.a -lcmocka $(LDFLAGS) $(LDLIBS)
+
+unit: $(UNIT_BIN)
+	@set -e; for t in $(UNIT_BIN); do echo "== $$t"; $$t; done
+
+clean:
+	rm -rf build build-*
+
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(addsuffix .d,$(UNIT_BIN))

@@ -1,0 +1,82 @@
+/* status.c -- sentences, logging, cancelling.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+const char *cm_status_text(cm_status st)
+{
+    switch (st) {
+#define X(id, number, text)                                                                        \
+    case CM_##id:                                                                                  \
+        return text;
+        CM_STATUSES(X)
+#undef X
+    }
+    return "unknown status";
+}
+
+cm_status cm_fail(cm_ctx *cx, cm_status st, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(cx->message, sizeof cx->message, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+cm_status cm_while(cm_ctx *cx, cm_status st, const char *fmt, ...)
+{
+    char inner[sizeof cx->message];
+    memcpy(inner, cx->message, sizeof inner);
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(cx->message, sizeof cx->message, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < sizeof cx->message)
+        snprintf(cx->message + n, sizeof cx->message - (size_t)n, ": %s", inner);
+    return st;
+}
+
+cm_status cm_fail_memory(cm_ctx *cx)
+{
+    return cm_fail(cx, CM_ERR_MEMORY, "out of memory");
+}
+
+void cm_log(cm_ctx *cx, cm_log_level level, const char *fmt, ...)
+{
+    if (!cx->log)
+        return;
+    char sentence[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(sentence, sizeof sentence, fmt, ap);
+    va_end(ap);
+    cx->log(cx->log_user, level, sentence);
+}
+
+uint64_t cm_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+cm_status cm_check_cancel(cm_ctx *cx)
+{
+    if (cx->cancel && atomic_load_explicit(cx->cancel, memory_order_relaxed))
+        return cm_fail(cx, CM_ERR_CANCELLED, "cancelled by the caller");
+    if (cx->deadline_ns && cm_now_ns() > cx->deadline_ns)
+        return cm_fail(cx, CM_ERR_CANCELLED, "stopped: the time allowed has passed");
+    return CM_OK;
+}
+
+cm_status cm_report(cm_ctx *cx, const char *what, int64_t done, int64_t total)
+{
+    CM_TRY(cm_check_cancel(cx));
+    if (cx->progress && !cx->progress(cx->progress_user, what, done, total))
+        return cm_fail(cx, CM_ERR_CANCELLED, "cancelled while %s", what);
+    return CM_OK;
+}

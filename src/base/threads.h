@@ -1,0 +1,24 @@
+/* threads.h -- fork-join loops over a pool of threads.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_BASE_THREADS_H
+#define CM_BASE_THREADS_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* A pool. One parallel loop at a time: a context owns its pool, it does not share it. */
+typedef struct cm_threads cm_threads;
+
+/* `n` threads counting the caller; 0: one per core this process may use; 1: no thread is made and
+ * loops run inline. */
+cm_status cm_threads_create(cm_ctx *cx, int n, cm_threads **out) CM_MUST_USE;
+void cm_threads_destroy(cm_threads *t);
+int cm_threads_count(const cm_threads *t); /* t may be NULL: 1 */
+
+typedef void (*cm_range_fn)(void *arg, int64_t begin, int64_t end);
+/* Call fn over [0, n) in pieces of at least `grain`, from several threads at once, and wait.
+ * t may be NULL: inline. fn must not fail; it records failures in arg. */
+void cm_parallel(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *arg);
+
+#endif

@@ -1,0 +1,47 @@
+/* problem.h -- one unit of work as a backend sees it: never a graph.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A problem has a kind, operands (element type, symbolic sizes, layout, and where the operand is
+ * quantised a scale and a zero point), an epilogue program, and, for the kind `evaluate`, the
+ * operator whose reference solves it. */
+#ifndef CM_PLAN_PROBLEM_H
+#define CM_PLAN_PROBLEM_H
+
+#include "plan/tensor.h"
+
+/* X(id, number, name). Numbers stand in plan files: never renumber. */
+#define CM_PROBLEM_KINDS(X)                                                                        \
+    X(EVALUATE, 0, "evaluate") /* an operator's reference, run by the runtime through ops/ */
+
+typedef enum {
+#define X(id, number, name) CM_PROBLEM_##id = number,
+    CM_PROBLEM_KINDS(X)
+#undef X
+    CM_PROBLEM_KIND_COUNT
+} cm_problem_kind;
+
+const char *cm_problem_kind_name(cm_problem_kind k); /* "?" when out of range */
+
+/* How elements lie in memory. Blocked layouts put `block` elements of `axis` innermost. */
+typedef enum { CM_LAYOUT_ROW_MAJOR = 0, CM_LAYOUT_STRIDED = 1, CM_LAYOUT_BLOCKED = 2 } cm_layout_kind;
+typedef struct cm_layout {
+    cm_layout_kind kind;
+    int axis;
+    int block;
+} cm_layout;
+
+/* Quantisation of an operand: real = (stored - zero_point) * scale. */
+typedef struct cm_quant {
+    int32_t scale;      /* value index of the scale, -1: not quantised */
+    int32_t zero_point; /* value index, -1: zero */
+    int32_t axis;       /* the axis that scales run along, -1: one scale for all */
+    int64_t block;      /* elements of the axis that share a scale, 0: the whole slice */
+} cm_quant;
+
+typedef struct cm_operand {
+    int32_t value;   /* index in the plan's value table, -1: absent */
+    cm_layout layout;
+    cm_quant quant;
+} cm_operand;
+
+#endif

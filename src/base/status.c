@@ -35,8 +35,12 @@ cm_status cm_while(cm_ctx *cx, cm_status st, const char *fmt, ...)
     va_start(ap, fmt);
     int n = vsnprintf(cx->message, sizeof cx->message, fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof cx->message)
-        snprintf(cx->message + n, sizeof cx->message - (size_t)n, ": %s", inner);
+    if (n >= 0 && (size_t)n + 3 < sizeof cx->message) {
+        size_t room = sizeof cx->message - (size_t)n - 3, length = strlen(inner);
+        char *end = stpcpy(cx->message + n, ": ");
+        end = mempcpy(end, inner, length < room ? length : room);
+        *end = 0;
+    }
     return st;
 }
 

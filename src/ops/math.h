@@ -12,7 +12,7 @@
 double cm_exp(double x);
 double cm_exp2(double x);
 double cm_expm1(double x);
-double cm_log(double x);
+double cm_ln(double x); /* natural; cm_log writes to the log */
 double cm_log2(double x);
 double cm_log10(double x);
 double cm_log1p(double x);

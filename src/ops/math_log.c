@@ -71,7 +71,7 @@ static inline int log_special(double x, double *out)
     return 1;
 }
 
-double cm_log(double x)
+double cm_ln(double x)
 {
     double y;
     if (log_special(x, &y))

@@ -1,0 +1,196 @@
+/* bind.c -- input shapes give symbols their values; then memory is planned.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/size.h"
+
+static const char *kind_name(cm_kind k)
+{
+    static const char *const names[] = {"nothing", "a tensor", "a sequence", "an optional", "a map"};
+    return names[k];
+}
+
+cm_status cm_check_input(cm_ctx *cx, const cm_engine *e, int i, const cm_datum *d)
+{
+    const cm_type *t = cm_engine_input_type(e, i);
+    const char *name = cm_engine_input_name(e, i);
+    if (t->kind != CM_NOTHING && d->kind != t->kind)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s': found %s, wanted %s", name,
+                       kind_name(d->kind), kind_name(t->kind));
+    if (d->kind != CM_TENSOR)
+        return CM_OK;
+    const cm_tensor *x = &d->tensor;
+    if (t->dtype != CM_NO_DTYPE && t->kind == CM_TENSOR && x->dtype != t->dtype)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s': found element type %s, wanted %s", name,
+                       cm_dtype_name(x->dtype), cm_dtype_name(t->dtype));
+    if (x->rank < 0 || x->rank > CM_MAX_RANK)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s': rank %d is out of range", name, x->rank);
+    if (t->kind == CM_TENSOR && t->rank >= 0 && x->rank != t->rank)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s': found rank %d, wanted %d", name, x->rank,
+                       t->rank);
+    return CM_OK;
+}
+
+static cm_status mismatch(cm_ctx *cx, const cm_engine *e, int input, int axis, int64_t found,
+                          int64_t wanted, const char *because)
+{
+    return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' axis %d: found %lld, wanted %lld%s%s",
+                   cm_engine_input_name(e, input), axis, (long long)found, (long long)wanted,
+                   because ? ", which is " : "", because ? because : "");
+}
+
+/* Numbers are compared, bare symbols bound. */
+static cm_status bind_axis(cm_ctx *cx, cm_context *c, int input, int axis, cm_dim want,
+                           int64_t found)
+{
+    const cm_dim_table *dims = c->engine->plan->dims;
+    if (cm_dim_is_size(want))
+        return want == found ? CM_OK : mismatch(cx, c->engine, input, axis, found, want, NULL);
+    int symbol = cm_dim_symbol_index(dims, want);
+    if (symbol < 0)
+        return CM_OK;
+    if (c->symbols[symbol] == CM_DIM_UNBOUND)
+        c->symbols[symbol] = found;
+    else if (c->symbols[symbol] != found)
+        return mismatch(cx, c->engine, input, axis, found, c->symbols[symbol],
+                        cm_dim_symbol_name(dims, symbol));
+    return CM_OK;
+}
+
+/* Expressions, once all symbols that inputs bind are known. */
+static cm_status check_axis(cm_ctx *cx, cm_context *c, int input, int axis, cm_dim want,
+                            int64_t found)
+{
+    const cm_dim_table *dims = c->engine->plan->dims;
+    int64_t value;
+    if (cm_dim_is_size(want) || cm_dim_symbol_index(dims, want) >= 0 ||
+        !cm_dim_eval(dims, want, c->symbols, &value) || value == found)
+        return CM_OK;
+    cm_buf text;
+    cm_buf_init(&text, cx->allocator);
+    cm_dim_print(dims, want, &text);
+    cm_status st = mismatch(cx, c->engine, input, axis, found, value, cm_buf_text(&text));
+    cm_buf_deinit(&text);
+    return st;
+}
+
+typedef cm_status (*axis_fn)(cm_ctx *, cm_context *, int, int, cm_dim, int64_t);
+
+static cm_status each_axis(cm_ctx *cx, cm_context *c, axis_fn fn)
+{
+    for (int i = 0; i < cm_engine_n_inputs(c->engine); i++) {
+        const cm_type *t = cm_engine_input_type(c->engine, i);
+        const cm_tensor *x = &c->inputs[i].tensor;
+        if (c->inputs[i].kind != CM_TENSOR || t->kind != CM_TENSOR)
+            continue;
+        for (int a = 0; a < t->rank; a++)
+            CM_TRY(fn(cx, c, i, a, t->dims[a], x->dims[a]));
+    }
+    return CM_OK;
+}
+
+/* Bytes of a value that the arena may hold; false when its shape is not known yet. */
+static bool bytes_of(const cm_context *c, const cm_type *t, size_t *bytes)
+{
+    int64_t n = 1, d;
+    for (int a = 0; a < t->rank; a++) {
+        if (!cm_dim_eval(c->engine->plan->dims, t->dims[a], c->symbols, &d) || d < 0 ||
+            !cm_mul_i64(n, d, &n))
+            return false;
+    }
+    return cm_dtype_bytes(t->dtype, n, bytes);
+}
+
+/* Values in the order in which steps make them, which is the order of `first`. */
+static int collect(cm_context *c, int list, int n)
+{
+    const cm_ready_list *l = &c->engine->lists[list];
+    for (int i = 0; i < l->plan->n_steps; i++) {
+        const cm_plan_step *p = l->steps[i].plan;
+        for (int k = 0; k < p->n_lists; k++)
+            n = collect(c, p->lists[k], n);
+        for (int o = 0; o < p->n_out; o++) {
+            int32_t v = p->out[o].value;
+            size_t bytes;
+            if (v < 0 || !c->engine->values[v].in_arena || c->slots[v].output >= 0 ||
+                !bytes_of(c, &c->engine->plan->values[v].type, &bytes))
+                continue;
+            const cm_ready_value *ev = &c->engine->values[v];
+            c->interval_values[n] = v;
+            c->intervals[n++] = (cm_interval){ev->first, ev->last, bytes, 0};
+        }
+    }
+    return n;
+}
+
+static cm_status plan_memory(cm_ctx *cx, cm_context *c)
+{
+    for (int i = 0; i < c->engine->plan->n_values; i++)
+        c->slots[i].planned = 0;
+    int n = collect(c, 0, 0);
+    size_t total;
+    CM_TRY(cm_memory_plan(cx, &c->scratch, c->intervals, n, &total));
+    if (total > c->memory_bytes) {
+        cm_release(c->allocator, c->memory, c->memory_bytes);
+        c->memory_bytes = 0;
+        c->memory = cm_alloc(c->allocator, total, CM_MEMORY_ALIGN);
+        if (!c->memory)
+            return cm_fail(cx, CM_ERR_MEMORY, "out of memory: %zu bytes wanted for a context",
+                           total);
+        c->memory_bytes = total;
+    }
+    c->memory_used = total;
+    for (int i = 0; i < n; i++) {
+        cm_slot *s = &c->slots[c->interval_values[i]];
+        s->offset = c->intervals[i].offset;
+        s->planned = c->intervals[i].bytes;
+    }
+    return CM_OK;
+}
+
+static bool same_shapes(const cm_context *c)
+{
+    for (int i = 0; i < cm_engine_n_inputs(c->engine); i++) {
+        const cm_datum *a = &c->inputs[i], *b = &c->bound_inputs[i];
+        if (a->kind != b->kind ||
+            (a->kind == CM_TENSOR && !cm_tensor_same_shape(&a->tensor, &b->tensor)))
+            return false;
+    }
+    return true;
+}
+
+cm_status cm_context_bind(cm_ctx *cx, cm_context *c)
+{
+    for (int i = 0; i < cm_engine_n_inputs(c->engine); i++)
+        if (c->inputs[i].kind == CM_NOTHING)
+            return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' was not set",
+                           cm_engine_input_name(c->engine, i));
+    if (c->bound && same_shapes(c))
+        return CM_OK;
+    c->bound = c->ran = false;
+    for (int i = 0; i < cm_dim_symbol_count(c->engine->plan->dims); i++)
+        c->symbols[i] = CM_DIM_UNBOUND;
+    CM_TRY(each_axis(cx, c, bind_axis));
+    CM_TRY(each_axis(cx, c, check_axis));
+    CM_TRY(plan_memory(cx, c));
+    int n = cm_engine_n_inputs(c->engine);
+    if (n)
+        memcpy(c->bound_inputs, c->inputs, (size_t)n * sizeof *c->inputs);
+    c->bound = true;
+    return CM_OK;
+}
+
+bool cm_context_output_shape(const cm_context *c, int i, int *rank, int64_t *dims)
+{
+    const cm_type *t = cm_engine_output_type(c->engine, i);
+    if (!c->bound || t->kind != CM_TENSOR || t->rank < 0)
+        return false;
+    for (int a = 0; a < t->rank; a++)
+        if (!cm_dim_eval(c->engine->plan->dims, t->dims[a], c->symbols, &dims[a]) || dims[a] < 0)
+            return false;
+    *rank = t->rank;
+    return true;
+}

@@ -1,0 +1,331 @@
+/* context.c -- one running instance of an engine.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/internal.h"
+
+#include <string.h>
+
+/* SplitMix64: spreads a seed over the generator's state. */
+static void seed_random(uint64_t *state, int n, uint64_t seed)
+{
+    for (int i = 0; i < n; i++) {
+        uint64_t z = seed += UINT64_C(0x9E3779B97F4A7C15);
+        z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+        z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+        state[i] = z ^ z >> 31;
+    }
+}
+
+/* Constants stand in their slots for good. */
+static void set_constants(cm_context *c)
+{
+    const cm_plan *p = c->engine->plan;
+    for (int i = 0; i < p->n_values; i++) {
+        const cm_plan_value *v = &p->values[i];
+        c->slots[i].output = -1;
+        if (v->storage != CM_STORE_CONSTANT)
+            continue;
+        cm_datum *d = &c->slots[i].datum;
+        d->kind = CM_TENSOR;
+        if (!cm_tensor_shape(&d->tensor, v->type.dtype, v->type.rank, v->type.dims))
+            d->kind = CM_NOTHING; /* unreachable: the reader checked */
+        d->tensor.data = (void *)c->engine->values[i].data;
+        d->tensor.packed = cm_dtype_is_sub_byte(v->type.dtype);
+        d->tensor.capacity_bytes = (size_t)v->bytes;
+    }
+}
+
+static cm_status make_controls(cm_ctx *cx, cm_context *c, int list)
+{
+    const cm_ready_list *l = &c->engine->lists[list];
+    for (int i = 0; i < l->plan->n_steps; i++) {
+        const cm_ready_step *s = &l->steps[i];
+        if (s->control < 0)
+            continue;
+        CM_TRY(cm_control_create(cx, c, s));
+        for (int k = 0; k < s->plan->n_lists; k++)
+            CM_TRY(make_controls(cx, c, s->plan->lists[k]));
+    }
+    return CM_OK;
+}
+
+static cm_status fill(cm_ctx *cx, cm_context *c, const cm_context_options *options)
+{
+    const cm_engine *e = c->engine;
+    int n_in = cm_engine_n_inputs(e);
+    CM_NEW_N(cx, &c->arena, c->slots, e->plan->n_values, cm_slot);
+    CM_NEW_N(cx, &c->arena, c->controls, e->n_controls, cm_control);
+    CM_NEW_N(cx, &c->arena, c->in, e->max_in, const cm_datum *);
+    CM_NEW_N(cx, &c->arena, c->out, e->max_out, cm_datum *);
+    CM_NEW_N(cx, &c->arena, c->inputs, n_in, cm_datum);
+    CM_NEW_N(cx, &c->arena, c->bound_inputs, n_in, cm_datum);
+    CM_NEW_N(cx, &c->arena, c->symbols, cm_dim_symbol_count(e->plan->dims), int64_t);
+    CM_NEW_N(cx, &c->arena, c->intervals, e->plan->n_values, cm_interval);
+    CM_NEW_N(cx, &c->arena, c->interval_values, e->plan->n_values, int32_t);
+    CM_NEW_N(cx, &c->arena, c->outputs, cm_engine_n_outputs(e), cm_output_binding);
+    set_constants(c);
+    CM_TRY(make_controls(cx, c, 0));
+    seed_random(c->random, CM_COUNT(c->random), options->seed);
+    c->profile = options->profile;
+    c->profile_user = options->profile_user;
+    return cm_threads_create(cx, options->threads, &c->threads);
+}
+
+cm_status cm_context_create(cm_ctx *cx, cm_engine *e, const cm_context_options *options,
+                            cm_context **out)
+{
+    static const cm_context_options defaults = {0};
+    cm_context *c = cm_alloc(cx->allocator, sizeof *c, 64);
+    if (!c)
+        return cm_fail_memory(cx);
+    memset(c, 0, sizeof *c);
+    c->allocator = cx->allocator;
+    c->engine = cm_engine_retain(e);
+    cm_arena_init(&c->arena, cx->allocator);
+    cm_arena_init(&c->scratch, cx->allocator);
+    cm_status st = fill(cx, c, options ? options : &defaults);
+    if (st != CM_OK) {
+        cm_context_destroy(c);
+        return st;
+    }
+    *out = c;
+    return CM_OK;
+}
+
+void cm_context_destroy(cm_context *c)
+{
+    if (!c)
+        return;
+    cm_threads_destroy(c->threads);
+    for (int i = 0; c->slots && i < c->engine->plan->n_values; i++)
+        cm_room_deinit(c->allocator, &c->slots[i].room);
+    for (int i = 0; c->controls && i < c->engine->n_controls; i++)
+        cm_control_destroy(c, i);
+    cm_release(c->allocator, c->memory, c->memory_bytes);
+    cm_arena_deinit(&c->scratch);
+    cm_arena_deinit(&c->arena);
+    cm_engine_release(c->engine);
+    cm_release(c->allocator, c, sizeof *c);
+}
+
+cm_engine *cm_context_engine(const cm_context *c)
+{
+    return c->engine;
+}
+
+static cm_status check_index(cm_ctx *cx, const char *what, int i, int n)
+{
+    if (i >= 0 && i < n)
+        return CM_OK;
+    return cm_fail(cx, CM_ERR_ARGUMENT, "%s %d is out of range: there are %d", what, i, n);
+}
+
+cm_status cm_context_set_input(cm_ctx *cx, cm_context *c, int i, const cm_datum *d)
+{
+    CM_TRY(check_index(cx, "input", i, cm_engine_n_inputs(c->engine)));
+    CM_TRY(cm_check_input(cx, c->engine, i, d));
+    size_t bytes;
+    if (d->kind == CM_TENSOR) {
+        if (!cm_tensor_bytes(&d->tensor, &bytes))
+            return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' is too large",
+                           cm_engine_input_name(c->engine, i));
+        if (!d->tensor.data && bytes)
+            return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' has no memory",
+                           cm_engine_input_name(c->engine, i));
+        if (!cm_tensor_is_dense(&d->tensor))
+            return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' is not dense",
+                           cm_engine_input_name(c->engine, i));
+    }
+    c->inputs[i] = *d;
+    return CM_OK;
+}
+
+cm_status cm_context_set_shape(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t *dims)
+{
+    CM_TRY(check_index(cx, "input", i, cm_engine_n_inputs(c->engine)));
+    const cm_type *t = cm_engine_input_type(c->engine, i);
+    cm_datum d = {.kind = CM_TENSOR};
+    if (!cm_tensor_shape(&d.tensor, t->dtype, rank, dims))
+        return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s': such a shape is not possible",
+                       cm_engine_input_name(c->engine, i));
+    d.tensor.packed = cm_dtype_is_sub_byte(t->dtype);
+    CM_TRY(cm_check_input(cx, c->engine, i, &d));
+    c->inputs[i] = d;
+    return CM_OK;
+}
+
+cm_status cm_context_input_memory(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t *dims,
+                                  cm_tensor *out)
+{
+    CM_TRY(cm_context_set_shape(cx, c, i, rank, dims));
+    cm_tensor *t = &c->inputs[i].tensor;
+    cm_room *room = &c->slots[c->engine->variant->lists[0].inputs[i]].room;
+    size_t bytes;
+    if (!cm_tensor_bytes(t, &bytes))
+        return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' is too large",
+                       cm_engine_input_name(c->engine, i));
+    CM_TRY(cm_room_reserve(cx, room, bytes, 0));
+    t->data = room->data;
+    t->capacity_bytes = room->bytes;
+    *out = *t;
+    return CM_OK;
+}
+
+size_t cm_context_arena_bytes(const cm_context *c)
+{
+    return c->memory_used;
+}
+
+size_t cm_context_total_bytes(const cm_context *c)
+{
+    size_t n = sizeof *c + c->arena.total + c->scratch.total + c->memory_bytes;
+    for (int i = 0; i < c->engine->plan->n_values; i++)
+        n += cm_room_total(&c->slots[i].room);
+    for (int i = 0; i < c->engine->n_controls; i++) {
+        for (int k = 0; k < c->controls[i].n_carried; k++)
+            n += cm_room_total(&c->controls[i].pending[k]);
+        for (int k = 0; k < c->controls[i].n_unpacked; k++)
+            n += cm_room_total(&c->controls[i].unpacked[k]);
+    }
+    return n;
+}
+
+static cm_status bind_output(cm_ctx *cx, cm_context *c, int i, cm_output_binding b)
+{
+    CM_TRY(check_index(cx, "output", i, cm_engine_n_outputs(c->engine)));
+    const cm_type *t = cm_engine_output_type(c->engine, i);
+    if (t->kind != CM_TENSOR || t->dtype == CM_STR)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "output '%s' is not a tensor of numbers",
+                       cm_engine_output_name(c->engine, i));
+    c->outputs[i] = b;
+    return CM_OK;
+}
+
+cm_status cm_context_set_output(cm_ctx *cx, cm_context *c, int i, void *data, size_t bytes)
+{
+    return bind_output(cx, c, i, (cm_output_binding){.data = data, .bytes = bytes});
+}
+
+cm_status cm_context_set_output_fn(cm_ctx *cx, cm_context *c, int i, cm_output_fn fn, void *user)
+{
+    return bind_output(cx, c, i, (cm_output_binding){.fn = fn, .user = user});
+}
+
+/* Inputs into their slots; what is not aligned to its element is copied. */
+static cm_status place_inputs(cm_ctx *cx, cm_context *c)
+{
+    const cm_plan_list *main = &c->engine->variant->lists[0];
+    for (int i = 0; i < main->n_inputs; i++) {
+        cm_slot *s = &c->slots[main->inputs[i]];
+        const cm_datum *d = &c->inputs[i];
+        s->datum = *d;
+        s->owned = false;
+        if (d->kind != CM_TENSOR)
+            continue;
+        size_t bytes, size = cm_dtype_size(d->tensor.dtype);
+        size_t align = size > 8 ? 8 : size;
+        if (!cm_tensor_bytes(&d->tensor, &bytes) || (!d->tensor.data && bytes))
+            return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' has a shape but no data",
+                           cm_engine_input_name(c->engine, i));
+        if (!d->tensor.data || (uintptr_t)d->tensor.data % align) {
+            CM_TRY(cm_room_reserve(cx, &s->room, bytes, 0));
+            if (bytes)
+                memcpy(s->room.data, d->tensor.data, bytes);
+            s->datum.tensor.data = s->room.data;
+        }
+    }
+    return CM_OK;
+}
+
+static bool overlaps_an_input(const cm_context *c, const cm_output_binding *b)
+{
+    for (int i = 0; i < cm_engine_n_inputs(c->engine); i++) {
+        const cm_datum *d = &c->inputs[i];
+        size_t bytes;
+        if (d->kind != CM_TENSOR || !cm_tensor_bytes(&d->tensor, &bytes))
+            return true;
+        uintptr_t x = (uintptr_t)d->tensor.data, y = (uintptr_t)b->data;
+        if (x < y + b->bytes && y < x + bytes)
+            return true;
+    }
+    return false;
+}
+
+/* Values that steps may write straight to the caller's memory. One that is two outputs goes to the
+ * first; memory that an input shares is filled at the end. */
+static void direct_outputs(cm_context *c)
+{
+    const cm_plan_list *main = &c->engine->variant->lists[0];
+    for (int i = 0; i < main->n_outputs; i++)
+        c->slots[main->outputs[i]].output = -1;
+    for (int i = 0; i < main->n_outputs; i++) {
+        const cm_output_binding *b = &c->outputs[i];
+        cm_slot *s = &c->slots[main->outputs[i]];
+        if (b->fn || (b->data && !overlaps_an_input(c, b)))
+            if (s->output < 0)
+                s->output = i;
+    }
+}
+
+/* Outputs that lie elsewhere (views, constants, inputs, control steps') to the caller's memory. */
+static cm_status deliver(cm_ctx *cx, cm_context *c)
+{
+    const cm_plan_list *main = &c->engine->variant->lists[0];
+    for (int i = 0; i < main->n_outputs; i++) {
+        cm_output_binding *b = &c->outputs[i];
+        const cm_datum *d = &c->slots[main->outputs[i]].datum;
+        size_t bytes;
+        if (!(b->fn || b->data) || !cm_datum_is_plain(d) || (b->data && d->tensor.data == b->data))
+            continue;
+        if (!cm_tensor_bytes(&d->tensor, &bytes))
+            return cm_fail(cx, CM_ERR_DATA, "output '%s' is too large",
+                           cm_engine_output_name(c->engine, i));
+        if (b->fn) {
+            b->data = b->fn(b->user, i, &d->tensor, bytes);
+            b->bytes = b->data ? bytes : 0;
+            if (!b->data)
+                return cm_fail(cx, CM_ERR_MEMORY, "the caller gave no memory for output '%s'",
+                               cm_engine_output_name(c->engine, i));
+        }
+        if (bytes > b->bytes)
+            return cm_fail(cx, CM_ERR_ARGUMENT, "output '%s' has %zu bytes, its memory only %zu",
+                           cm_engine_output_name(c->engine, i), bytes, b->bytes);
+        if (bytes)
+            memcpy(b->data, d->tensor.data, bytes);
+    }
+    return CM_OK;
+}
+
+static cm_status run(cm_ctx *cx, cm_context *c)
+{
+    c->ran = false;
+    CM_TRY(cm_context_bind(cx, c));
+    CM_TRY(place_inputs(cx, c));
+    direct_outputs(c);
+    for (int i = 0; i < cm_engine_n_outputs(c->engine); i++)
+        if (c->outputs[i].fn)
+            c->outputs[i].data = NULL;
+    CM_TRY(cm_run_list(cx, c, 0));
+    CM_TRY(deliver(cx, c));
+    c->ran = true;
+    return CM_OK;
+}
+
+cm_status cm_context_run(cm_ctx *cx, cm_context *c)
+{
+    cm_ctx inner = *cx; /* memory and scratch are the context's, words and limits the caller's */
+    inner.allocator = c->allocator;
+    inner.scratch = &c->scratch;
+    inner.arena = NULL;
+    cm_arena_reset(&c->scratch);
+    cm_status st = run(&inner, c);
+    if (st != CM_OK)
+        memcpy(cx->message, inner.message, sizeof cx->message);
+    return st;
+}
+
+const cm_datum *cm_context_output(const cm_context *c, int i)
+{
+    if (!c->ran || i < 0 || i >= cm_engine_n_outputs(c->engine))
+        return NULL;
+    return &c->slots[c->engine->variant->lists[0].outputs[i]].datum;
+}

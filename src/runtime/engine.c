@@ -1,0 +1,446 @@
+/* engine.c -- opens a plan: operators found, attributes read, lifetimes computed.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The plan's structure was verified by its reader. What is checked here needs the operators: arity,
+ * attributes, element types, the shapes of control steps. */
+#include "runtime/internal.h"
+
+#include <string.h>
+
+#include "base/map.h"
+#include "base/size.h"
+#include "ops/signature.h"
+#include "plan/format.h"
+
+typedef struct {
+    cm_ctx *cx;
+    cm_engine *e;
+    cm_map ops; /* name -> cm_op, since many steps share few operators */
+    cm_arena *scratch;
+    int position;
+} opening;
+
+static cm_status find_op(opening *o, const char *name, const cm_op **out)
+{
+    const cm_op *op = cm_map_get(&o->ops, name);
+    if (!op) {
+        op = cm_op_find(name);
+        if (!op)
+            return cm_fail(o->cx, CM_ERR_PLAN, "operator %s is not known to this version", name);
+        if (!cm_map_put(&o->ops, name, (void *)op))
+            return cm_fail_memory(o->cx);
+    }
+    *out = op;
+    return CM_OK;
+}
+
+/* Types in attributes keep the numbers of their dims: those must be the plan's. */
+static cm_status check_attr_dims(opening *o, const cm_attr_desc *d, const void *attr)
+{
+    for (int i = 0; attr && i < d->n_fields; i++) {
+        if (d->fields[i].kind != CM_A_TYPE)
+            continue;
+        const cm_type *t = *(const cm_type *const *)cm_attr_get(attr, &d->fields[i]);
+        for (; t; t = t->elem)
+            for (int k = 0; t->kind == CM_TENSOR && k < t->rank; k++)
+                if (!cm_dim_valid(o->e->plan->dims, t->dims[k]))
+                    return cm_fail(o->cx, CM_ERR_PLAN, "attribute %s refers to a dim that is none",
+                                   d->fields[i].name);
+    }
+    return CM_OK;
+}
+
+static cm_status check_types(opening *o, const cm_ready_step *s)
+{
+    const cm_plan_step *p = s->plan;
+    cm_arena_mark mark = cm_arena_save(o->scratch);
+    const cm_type **in;
+    cm_type *out;
+    CM_NEW_N(o->cx, o->scratch, in, p->n_in, const cm_type *);
+    CM_NEW_N(o->cx, o->scratch, out, p->n_out, cm_type);
+    for (int i = 0; i < p->n_in; i++)
+        if (p->in[i].value >= 0)
+            in[i] = &o->e->plan->values[p->in[i].value].type;
+    CM_TRY(cm_signature_apply(o->cx, s->op, in, p->n_in, out, p->n_out));
+    for (int i = 0; i < p->n_out; i++) {
+        if (p->out[i].value < 0 || out[i].kind != CM_TENSOR || !out[i].dtype)
+            continue;
+        const cm_type *stated = &o->e->plan->values[p->out[i].value].type;
+        if (stated->kind == CM_TENSOR && stated->dtype != out[i].dtype)
+            return cm_fail(o->cx, CM_ERR_PLAN, "output %d is stated as %s, it is %s", i,
+                           cm_dtype_name(stated->dtype), cm_dtype_name(out[i].dtype));
+    }
+    cm_arena_restore(o->scratch, mark);
+    return CM_OK;
+}
+
+static cm_status check_arity(opening *o, const cm_ready_step *s)
+{
+    const cm_op *op = s->op;
+    const cm_plan_step *p = s->plan;
+    bool control = p->kind != CM_STEP_PROBLEM;
+    if (p->kind == CM_STEP_COPY)
+        return cm_fail(o->cx, CM_ERR_PLAN, "this version has no device to copy to");
+    if (control != !!(op->traits & CM_CONTROL) || (!control && !op->family->eval))
+        return cm_fail(o->cx, CM_ERR_PLAN, "the operator does not go with the kind of step");
+    if (p->n_in < op->min_in || p->n_in > op->max_in)
+        return cm_fail(o->cx, CM_ERR_PLAN, "%d inputs, wanted %d to %d", p->n_in, op->min_in,
+                       op->max_in);
+    if (p->n_out < op->min_out || p->n_out > op->max_out)
+        return cm_fail(o->cx, CM_ERR_PLAN, "%d outputs, wanted %d to %d", p->n_out, op->min_out,
+                       op->max_out);
+    return CM_OK;
+}
+
+static cm_status open_list(opening *o, int list);
+
+static cm_status open_step(opening *o, cm_ready_step *s)
+{
+    cm_engine *e = o->e;
+    const cm_plan_step *p = s->plan;
+    CM_TRY(find_op(o, p->op, &s->op));
+    CM_TRY(check_arity(o, s));
+    void *attr = NULL;
+    CM_TRY(cm_attr_read(o->cx, &e->arena, s->op->attrs, p->attr_bytes, p->attr_n, &attr));
+    CM_TRY(cm_attr_check(o->cx, s->op->attrs, attr));
+    CM_TRY(check_attr_dims(o, s->op->attrs, attr));
+    s->attr = attr;
+    CM_TRY(check_types(o, s));
+    s->control = p->kind == CM_STEP_PROBLEM ? -1 : e->n_controls++;
+    if (s->control >= 0)
+        CM_TRY(cm_control_check(o->cx, e, s));
+    e->max_in = p->n_in > e->max_in ? p->n_in : e->max_in;
+    e->max_out = p->n_out > e->max_out ? p->n_out : e->max_out;
+    return CM_OK;
+}
+
+static bool is_view(const cm_ready_step *s)
+{
+    return s->control < 0 && s->op->traits & CM_VIEW;
+}
+
+/* Is the tensor one that an evaluator writes to memory it is given? */
+static bool may_be_in_arena(const cm_ready_step *s, const cm_type *t)
+{
+    return s->control < 0 && !is_view(s) && t->kind == CM_TENSOR && t->dtype != CM_STR &&
+           t->dtype != CM_NO_DTYPE && t->rank >= 0;
+}
+
+static cm_status open_nested(opening *o, cm_ready_step *s)
+{
+    s->begin = s->end = o->position++;
+    if (s->control < 0)
+        return CM_OK;
+    for (int i = 0; i < s->plan->n_lists; i++)
+        CM_TRY(open_list(o, s->plan->lists[i]));
+    s->end = o->position++;
+    return CM_OK;
+}
+
+static cm_status open_list(opening *o, int list)
+{
+    cm_engine *e = o->e;
+    cm_ready_list *l = &e->lists[list];
+    l->plan = &e->variant->lists[list];
+    CM_NEW_N(o->cx, &e->arena, l->steps, l->plan->n_steps, cm_ready_step);
+    for (int i = 0; i < l->plan->n_inputs; i++)
+        e->values[l->plan->inputs[i]].list = list;
+    for (int i = 0; i < l->plan->n_steps; i++) {
+        cm_ready_step *s = &l->steps[i];
+        s->plan = &l->plan->steps[i];
+        s->index = e->n_steps;
+        e->steps[e->n_steps++] = s->plan;
+        cm_status st = open_step(o, s);
+        if (st != CM_OK)
+            return cm_while(o->cx, st, "%s node '%s'", s->plan->op, s->plan->name);
+        CM_TRY(open_nested(o, s));
+        for (int j = 0; j < s->plan->n_out; j++) {
+            int32_t v = s->plan->out[j].value;
+            if (v < 0)
+                continue;
+            e->values[v].list = list;
+            e->values[v].by_step = true;
+            e->values[v].first = e->values[v].last = s->end;
+            e->values[v].in_arena = may_be_in_arena(s, &e->plan->values[v].type);
+        }
+    }
+    return CM_OK;
+}
+
+static void read_until(cm_engine *e, int32_t value, int position)
+{
+    if (value >= 0 && e->values[value].last < position)
+        e->values[value].last = position;
+}
+
+/* Carried values made in a body stay out of the arena: their rooms change hands instead. */
+static void mark_carried(cm_engine *e, const cm_ready_step *s)
+{
+    int first_in, first_out, n = cm_control_carried(s, &first_in, &first_out);
+    for (int k = 0; k < n; k++) {
+        int list = s->plan->lists[0];
+        cm_ready_value *v = &e->values[e->lists[list].plan->outputs[first_out + k]];
+        if (v->list == list && v->by_step) {
+            v->in_arena = false;
+            v->movable = true;
+        }
+    }
+}
+
+/* Last reads, walking backwards so that what reads a view has been seen before the view. */
+static void find_lifetimes(cm_engine *e, int list, int end)
+{
+    const cm_ready_list *l = &e->lists[list];
+    for (int i = 0; i < l->plan->n_outputs; i++)
+        read_until(e, l->plan->outputs[i], end);
+    for (int i = l->plan->n_steps - 1; i >= 0; i--) {
+        const cm_ready_step *s = &l->steps[i];
+        const cm_plan_step *p = s->plan;
+        for (int k = 0; k < p->n_lists; k++) {
+            const cm_plan_list *inner = e->lists[p->lists[k]].plan;
+            if (p->kind == CM_STEP_IF) /* an If's outputs are those of the branch taken */
+                for (int j = 0; j < p->n_out; j++)
+                    if (p->out[j].value >= 0)
+                        read_until(e, inner->outputs[j], e->values[p->out[j].value].last);
+            find_lifetimes(e, p->lists[k], s->end);
+            for (int j = 0; j < inner->n_captures; j++)
+                read_until(e, inner->captures[j], s->end);
+        }
+        if (s->control >= 0)
+            mark_carried(e, s);
+        if (is_view(s) && p->out[0].value >= 0 && p->n_in > 0)
+            read_until(e, p->in[0].value, e->values[p->out[0].value].last);
+        for (int j = 0; j < p->n_in; j++)
+            read_until(e, p->in[j].value, s->end);
+    }
+}
+
+/* String constants are stored as ends and characters; here they become cm_str. */
+static cm_status open_strings(cm_ctx *cx, cm_engine *e, const cm_plan_value *v, const void **out)
+{
+    int64_t n = cm_dims_product(v->type.dims, 0, v->type.rank);
+    const unsigned char *ends = e->plan->weights_data + v->offset;
+    const char *text = (const char *)ends + 8 * (size_t)n;
+    uint64_t text_n = v->bytes - 8 * (uint64_t)n, begin = 0;
+    cm_str *s = cm_arena_alloc_n(&e->arena, (size_t)n, sizeof *s, 64, 0);
+    if (!s)
+        return cm_fail_memory(cx);
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t end;
+        memcpy(&end, ends + 8 * (size_t)i, 8);
+        if (end < begin || end > text_n)
+            return cm_fail(cx, CM_ERR_PLAN,
+                           "the plan is damaged: string %lld of constant '%s' has a wrong end",
+                           (long long)i, v->name);
+        s[i] = (cm_str){text + begin, (size_t)(end - begin)};
+        begin = end;
+    }
+    *out = s;
+    return CM_OK;
+}
+
+static cm_status open_constants(cm_ctx *cx, cm_engine *e)
+{
+    for (int i = 0; i < e->plan->n_values; i++) {
+        const cm_plan_value *v = &e->plan->values[i];
+        e->values[i].list = -1;
+        if (v->storage != CM_STORE_CONSTANT)
+            continue;
+        e->values[i].data = e->plan->weights_data + v->offset;
+        if (v->type.dtype == CM_STR)
+            CM_TRY(open_strings(cx, e, v, &e->values[i].data));
+    }
+    return CM_OK;
+}
+
+static cm_status choose_variant(cm_ctx *cx, cm_engine *e, const char *name)
+{
+    e->variant = &e->plan->variants[0];
+    if (!name)
+        return CM_OK;
+    for (int i = 0; i < e->plan->n_variants; i++) {
+        if (strcmp(e->plan->variants[i].name, name) == 0) {
+            e->variant = &e->plan->variants[i];
+            return CM_OK;
+        }
+    }
+    return cm_fail(cx, CM_ERR_ARGUMENT, "the plan has no variant '%s'; its first is '%s'", name,
+                   e->variant->name);
+}
+
+static int count_steps(const cm_plan_variant *v)
+{
+    int64_t n = 0; /* fits: each step took bytes of the file */
+    for (int i = 0; i < v->n_lists; i++)
+        n += v->lists[i].n_steps;
+    return (int)n;
+}
+
+static cm_status open_plan(cm_ctx *cx, cm_engine *e, const void *bytes, size_t n,
+                           const cm_engine_options *options, cm_arena *scratch)
+{
+    static const cm_engine_options defaults = {0};
+    if (!options)
+        options = &defaults;
+    CM_TRY(cm_plan_read(cx, &e->arena, bytes, n, &e->plan));
+    if (options->verify_weights)
+        CM_TRY(cm_plan_verify_weights(cx, e->plan));
+    CM_TRY(choose_variant(cx, e, options->variant));
+    CM_NEW_N(cx, &e->arena, e->values, e->plan->n_values, cm_ready_value);
+    CM_NEW_N(cx, &e->arena, e->lists, e->variant->n_lists, cm_ready_list);
+    CM_NEW_N(cx, &e->arena, e->steps, count_steps(e->variant), const cm_plan_step *);
+    CM_TRY(open_constants(cx, e));
+    opening o = {.cx = cx, .e = e, .scratch = scratch};
+    cm_map_init(&o.ops, scratch);
+    CM_TRY(open_list(&o, 0));
+    find_lifetimes(e, 0, INT_MAX);
+    return CM_OK;
+}
+
+/* The engine owns what it was given, whatever happens. */
+static cm_status open_bytes(cm_ctx *cx, cm_engine *e, const void *bytes, size_t n,
+                            const cm_engine_options *options, cm_engine **out)
+{
+    cm_arena scratch, *outer = cx->scratch;
+    cm_arena_init(&scratch, cx->allocator);
+    cx->scratch = &scratch;
+    cm_status st = open_plan(cx, e, bytes, n, options, &scratch);
+    cx->scratch = outer;
+    cm_arena_deinit(&scratch);
+    if (st != CM_OK) {
+        cm_engine_release(e);
+        return st;
+    }
+    *out = e;
+    return CM_OK;
+}
+
+static cm_status new_engine(cm_ctx *cx, cm_engine **out)
+{
+    cm_engine *e = cm_alloc(cx->allocator, sizeof *e, 16);
+    if (!e)
+        return cm_fail_memory(cx);
+    memset(e, 0, sizeof *e);
+    atomic_init(&e->refs, 1);
+    e->allocator = cx->allocator;
+    cm_arena_init(&e->arena, cx->allocator);
+    *out = e;
+    return CM_OK;
+}
+
+cm_status cm_engine_open_file(cm_ctx *cx, const char *path, const cm_engine_options *options,
+                              cm_engine **out)
+{
+    cm_engine *e;
+    CM_TRY(new_engine(cx, &e));
+    cm_status st = cm_file_map(cx, path, &e->mapping);
+    if (st != CM_OK) {
+        e->mapping = (cm_mapping){0};
+        cm_engine_release(e);
+        return st;
+    }
+    st = open_bytes(cx, e, e->mapping.data, e->mapping.n, options, out);
+    return st == CM_OK ? st : cm_while(cx, st, "%s", path);
+}
+
+cm_status cm_engine_open_memory(cm_ctx *cx, const void *bytes, size_t n, bool copy,
+                                const cm_engine_options *options, cm_engine **out)
+{
+    cm_engine *e;
+    CM_TRY(new_engine(cx, &e));
+    if (copy || (uintptr_t)bytes % CM_PLAN_CONSTANT_ALIGN) { /* constants are used in place */
+        e->copy = cm_alloc(cx->allocator, n ? n : 1, CM_MEMORY_ALIGN);
+        e->copy_bytes = n ? n : 1;
+        if (!e->copy) {
+            cm_engine_release(e);
+            return cm_fail_memory(cx);
+        }
+        if (n)
+            memcpy(e->copy, bytes, n);
+        bytes = e->copy;
+    }
+    return open_bytes(cx, e, bytes, n, options, out);
+}
+
+cm_engine *cm_engine_retain(cm_engine *e)
+{
+    atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+    return e;
+}
+
+void cm_engine_release(cm_engine *e)
+{
+    if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    cm_arena_deinit(&e->arena);
+    if (e->mapping.data)
+        cm_file_unmap(&e->mapping);
+    cm_release(e->allocator, e->copy, e->copy_bytes);
+    cm_release(e->allocator, e, sizeof *e);
+}
+
+const cm_plan *cm_engine_plan(const cm_engine *e)
+{
+    return e->plan;
+}
+
+const cm_plan_variant *cm_engine_variant(const cm_engine *e)
+{
+    return e->variant;
+}
+
+int cm_engine_n_inputs(const cm_engine *e)
+{
+    return e->variant->lists[0].n_inputs;
+}
+
+int cm_engine_n_outputs(const cm_engine *e)
+{
+    return e->variant->lists[0].n_outputs;
+}
+
+const char *cm_engine_input_name(const cm_engine *e, int i)
+{
+    return e->plan->values[e->variant->lists[0].inputs[i]].name;
+}
+
+const char *cm_engine_output_name(const cm_engine *e, int i)
+{
+    return e->variant->lists[0].output_names[i];
+}
+
+const cm_type *cm_engine_input_type(const cm_engine *e, int i)
+{
+    return &e->plan->values[e->variant->lists[0].inputs[i]].type;
+}
+
+const cm_type *cm_engine_output_type(const cm_engine *e, int i)
+{
+    return &e->plan->values[e->variant->lists[0].outputs[i]].type;
+}
+
+int cm_engine_find_input(const cm_engine *e, const char *name)
+{
+    for (int i = 0; i < cm_engine_n_inputs(e); i++)
+        if (strcmp(cm_engine_input_name(e, i), name) == 0)
+            return i;
+    return -1;
+}
+
+int cm_engine_find_output(const cm_engine *e, const char *name)
+{
+    for (int i = 0; i < cm_engine_n_outputs(e); i++)
+        if (strcmp(cm_engine_output_name(e, i), name) == 0)
+            return i;
+    return -1;
+}
+
+int cm_engine_n_steps(const cm_engine *e)
+{
+    return e->n_steps;
+}
+
+const cm_plan_step *cm_engine_step(const cm_engine *e, int index)
+{
+    return e->steps[index];
+}

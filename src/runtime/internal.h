@@ -1,0 +1,131 @@
+/* internal.h -- what an engine and a context are made of; for this room only.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_RUNTIME_INTERNAL_H
+#define CM_RUNTIME_INTERNAL_H
+
+#include <limits.h>
+
+#include "base/threads.h"
+#include "ops/op.h"
+#include "runtime/memory_plan.h"
+#include "runtime/room.h"
+#include "runtime/runtime.h"
+
+/* A step with its operator found and its attributes read. */
+typedef struct cm_ready_step {
+    const cm_plan_step *plan;
+    const cm_op *op;
+    const void *attr;
+    int index;      /* as cm_engine_step numbers them */
+    int begin, end; /* positions in the order of execution; a control step spans its lists' */
+    int control;    /* which control state of a context, -1: not a control step */
+} cm_ready_step;
+
+typedef struct cm_ready_list {
+    const cm_plan_list *plan;
+    cm_ready_step *steps;
+} cm_ready_list;
+
+/* What is known of a value without data. */
+typedef struct cm_ready_value {
+    int list;         /* that makes it, -1: a constant or one that this variant does not use */
+    int first, last;  /* positions: made, last read (views of it counted in) */
+    bool by_step;     /* made by a step; else an input of its list */
+    bool in_arena;    /* an evaluator's plain tensor: may get a place in the arena */
+    bool movable;     /* made by a step and carried to the next iteration: its room is swapped */
+    const void *data; /* CONSTANT: in the mapping; strings: in the engine's arena */
+} cm_ready_value;
+
+struct cm_engine {
+    atomic_int refs;
+    const cm_allocator *allocator;
+    cm_arena arena;
+    cm_mapping mapping; /* data NULL: not from a file */
+    void *copy;
+    size_t copy_bytes;
+    cm_plan *plan;
+    const cm_plan_variant *variant;
+    cm_ready_list *lists;
+    cm_ready_value *values;
+    const cm_plan_step **steps; /* all, by index */
+    int n_steps, n_controls;
+    int max_in, max_out; /* over the steps */
+};
+
+/* A value while running. */
+typedef struct cm_slot {
+    cm_datum datum; /* kind CM_NOTHING: not made yet */
+    cm_room room;
+    size_t offset, planned; /* place in the arena; planned 0: none */
+    bool owned;             /* datum lies in `room` */
+    bool moved;             /* its room is about to be swapped away */
+    int output;             /* the main output whose caller's memory it is written to, -1 */
+} cm_slot;
+
+/* A scanned output being stacked along an axis. */
+typedef struct cm_stack {
+    cm_tensor each;   /* type and shape of one item, once the first has come */
+    int axis;
+    bool reversed;
+    int64_t length;   /* how many will come, -1: not known (axis is 0 then) */
+    int64_t n;        /* how many have */
+} cm_stack;
+
+/* What a control step needs from one iteration to the next. */
+typedef struct cm_control {
+    int n_carried;
+    cm_room *pending; /* per carried value: the next one, where rooms cannot be swapped */
+    cm_datum *next;
+    bool *copied;
+    int n_stacks;
+    cm_stack *stacks;
+    int n_unpacked;
+    cm_room *unpacked; /* per scanned input: unpacked sub-byte elements */
+} cm_control;
+
+/* An output's destination at the caller's. */
+typedef struct cm_output_binding {
+    void *data;
+    size_t bytes;
+    cm_output_fn fn;
+    void *user;
+} cm_output_binding;
+
+struct cm_context {
+    const cm_allocator *allocator;
+    cm_engine *engine;
+    cm_arena arena;   /* tables that live as long as the context */
+    cm_arena scratch; /* of evaluators */
+    cm_threads *threads;
+    uint64_t random[4];
+    cm_profile_fn profile;
+    void *profile_user;
+    cm_slot *slots; /* one per value of the plan */
+    cm_control *controls;
+    const cm_datum **in; /* room for one step's operands */
+    cm_datum **out;
+    cm_datum *inputs; /* as the caller set them; kind CM_NOTHING: not set */
+    cm_datum *bound_inputs; /* shapes at the last bind */
+    bool bound, ran;
+    int64_t *symbols; /* their values, by index */
+    cm_interval *intervals;
+    int32_t *interval_values;
+    void *memory; /* the arena that the memory plan lays out */
+    size_t memory_bytes, memory_used;
+    cm_output_binding *outputs;
+};
+
+/* bind.c: is the datum what input i may be? */
+cm_status cm_check_input(cm_ctx *cx, const cm_engine *e, int i, const cm_datum *d) CM_MUST_USE;
+/* exec.c: run a step list; its inputs are in their slots. */
+cm_status cm_run_list(cm_ctx *cx, cm_context *c, int list) CM_MUST_USE;
+/* control.c */
+cm_status cm_control_create(cm_ctx *cx, cm_context *c, const cm_ready_step *s) CM_MUST_USE;
+void cm_control_destroy(cm_context *c, int control);
+cm_status cm_run_control(cm_ctx *cx, cm_context *c, const cm_ready_step *s) CM_MUST_USE;
+/* How many inputs and outputs of a body are carried from one iteration to the next: outputs
+ * [*first_out, *first_out + n). */
+int cm_control_carried(const cm_ready_step *s, int *first_in, int *first_out);
+cm_status cm_control_check(cm_ctx *cx, const cm_engine *e, const cm_ready_step *s) CM_MUST_USE;
+
+#endif

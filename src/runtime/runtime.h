@@ -1,0 +1,103 @@
+/* runtime.h -- engines and contexts: plans opened for use, and run.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * An engine is a plan opened: immutable, shared by threads, counted. A context is one running
+ * instance: its input shapes, its memory, its threads; one thread uses it at a time. Several contexts
+ * of one engine run at once.
+ *
+ *     cm_engine_open_file -> cm_context_create -> { cm_context_set_input..., cm_context_run,
+ *     cm_context_output... } again and again -> cm_context_destroy -> cm_engine_release */
+#ifndef CM_RUNTIME_RUNTIME_H
+#define CM_RUNTIME_RUNTIME_H
+
+#include "plan/plan.h"
+
+typedef struct cm_engine cm_engine;
+typedef struct cm_context cm_context;
+
+typedef struct cm_engine_options {
+    const char *variant; /* NULL: the plan's first */
+    bool verify_weights; /* read all weights and compare their checksum */
+} cm_engine_options;
+
+/* `options` may be NULL. The engine keeps cx->allocator, nothing else of cx. Starts with one
+ * reference. The file stays mapped as long as the engine lives. */
+cm_status cm_engine_open_file(cm_ctx *cx, const char *path, const cm_engine_options *options,
+                              cm_engine **out) CM_MUST_USE;
+/* From bytes: copied, or (copy false) borrowed until the last release. */
+cm_status cm_engine_open_memory(cm_ctx *cx, const void *bytes, size_t n, bool copy,
+                                const cm_engine_options *options, cm_engine **out) CM_MUST_USE;
+cm_engine *cm_engine_retain(cm_engine *e);
+void cm_engine_release(cm_engine *e); /* NULL is fine */
+
+const cm_plan *cm_engine_plan(const cm_engine *e);
+const cm_plan_variant *cm_engine_variant(const cm_engine *e);
+int cm_engine_n_inputs(const cm_engine *e);
+int cm_engine_n_outputs(const cm_engine *e);
+const char *cm_engine_input_name(const cm_engine *e, int i);
+const char *cm_engine_output_name(const cm_engine *e, int i);
+const cm_type *cm_engine_input_type(const cm_engine *e, int i); /* symbolic */
+const cm_type *cm_engine_output_type(const cm_engine *e, int i);
+int cm_engine_find_input(const cm_engine *e, const char *name); /* -1: none */
+int cm_engine_find_output(const cm_engine *e, const char *name);
+/* Steps of all lists, numbered through; a control step's nested steps follow it. */
+int cm_engine_n_steps(const cm_engine *e);
+const cm_plan_step *cm_engine_step(const cm_engine *e, int index);
+
+/* Called after each step while running. `step` as cm_engine_step numbers them. */
+typedef void (*cm_profile_fn)(void *user, int step, uint64_t start_ns, uint64_t end_ns);
+/* Memory for an output whose shape only the run tells: `t` has element type and shape. NULL: out of
+ * memory. */
+typedef void *(*cm_output_fn)(void *user, int output, const cm_tensor *t, size_t bytes);
+
+typedef struct cm_context_options {
+    int threads;   /* 0: one per core; 1: no thread is made */
+    uint64_t seed; /* of the random generator; 0 is a seed like any other */
+    cm_profile_fn profile;
+    void *profile_user;
+} cm_context_options;
+
+/* `options` may be NULL. Retains the engine. */
+cm_status cm_context_create(cm_ctx *cx, cm_engine *e, const cm_context_options *options,
+                            cm_context **out) CM_MUST_USE;
+void cm_context_destroy(cm_context *c);
+cm_engine *cm_context_engine(const cm_context *c);
+
+/* Inputs. The datum is borrowed: its memory must stay valid and unchanged until the run returns.
+ * Tensors are dense (sub-byte types packed); a tensor whose data is not aligned to its element is
+ * copied when the run starts. */
+cm_status cm_context_set_input(cm_ctx *cx, cm_context *c, int i, const cm_datum *d) CM_MUST_USE;
+/* Memory of ours for input i, of that shape; the caller fills it in before running. */
+cm_status cm_context_input_memory(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t *dims,
+                                  cm_tensor *out) CM_MUST_USE;
+/* Only the shape, to bind and ask what follows from it; the data comes later. */
+cm_status cm_context_set_shape(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t *dims)
+    CM_MUST_USE;
+
+/* Check the inputs' shapes against their types, give symbols their values and plan memory. Running
+ * does it too; doing it before tells memory and output shapes. Cheap while shapes stay the same. */
+cm_status cm_context_bind(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+/* After binding: the shape of output i when it follows from the inputs' shapes; else false. */
+bool cm_context_output_shape(const cm_context *c, int i, int *rank, int64_t *dims);
+/* After binding: bytes of the arena. What a context holds besides: outputs of control steps, what
+ * only the data sizes, evaluators' scratch. */
+size_t cm_context_arena_bytes(const cm_context *c);
+size_t cm_context_total_bytes(const cm_context *c);
+
+/* The caller's memory for output i, used by every run until changed; NULL: ours again. The result is
+ * written there straight where that can be, else copied. Too little: the run fails and says how much
+ * is wanted. Not for strings, sequences, optionals and maps. */
+cm_status cm_context_set_output(cm_ctx *cx, cm_context *c, int i, void *data, size_t bytes)
+    CM_MUST_USE;
+/* The same with a function that is asked during the run. NULL: none. */
+cm_status cm_context_set_output_fn(cm_ctx *cx, cm_context *c, int i, cm_output_fn fn, void *user)
+    CM_MUST_USE;
+
+/* Run once. Failures name the node. cx->cancel and cx->deadline_ns are looked at before every step
+ * and every iteration. */
+cm_status cm_context_run(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+/* Output i of the last run that succeeded, else NULL. Valid until the next run, bind or destroy. May
+ * lie in an input's memory or in the plan: not to be written to. */
+const cm_datum *cm_context_output(const cm_context *c, int i);
+
+#endif

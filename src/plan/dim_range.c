@@ -1,5 +1,5 @@
 /* dim_range.c -- bounds on the values of dims: interval arithmetic, and one step better for what
- * floor-div leaves over (h - 2*floor(h/2) is 0 or 1).
+ * floor-div leaves over (h - 2*floor(h/2) is 0 or 1) and for min and max (h - min(h, 5) >= 0).
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/size.h"
 #include "plan/dim_impl.h"
@@ -139,6 +139,45 @@ static bool relax(const cm_dim_table *t, poly p, bool lower, small_poly *relaxed
     return true;
 }
 
+/* min(a, b) is at most a and at most b, max(a, b) at least: put one of them in the place of term
+ * `at`. True when the result bounds p, from below when `lower`. */
+static bool relax_choice(const cm_dim_table *t, poly p, int at, bool lower, bool second,
+                         small_poly *relaxed)
+{
+    const dim_mono *m = &t->monos[p.terms[at].mono];
+    const dim_atom *f = m->n == 1 ? &t->atoms[m->atoms[0]] : NULL;
+    if (!f || (f->kind != ATOM_MIN && f->kind != ATOM_MAX))
+        return false;
+    if (((f->kind == ATOM_MAX) == (p.terms[at].coeff > 0)) != lower)
+        return false;
+    *relaxed = (small_poly){0};
+    for (int i = 0; i < p.n; i++) {
+        if (i != at && !add_term(relaxed, 1, p.terms[i]))
+            return false;
+    }
+    dim_term one;
+    poly a = dim_poly(t, second ? f->b : f->a, &one);
+    for (int i = 0; i < a.n; i++) {
+        if (!add_term(relaxed, p.terms[at].coeff, a.terms[i]))
+            return false;
+    }
+    return true;
+}
+
+static range choice_range(const cm_dim_table *t, poly p, range r)
+{
+    small_poly q;
+    for (int i = 0; i < p.n && i < RELAX_TERMS; i++) {
+        for (int second = 0; second < 2; second++) {
+            if (relax_choice(t, p, i, true, second, &q))
+                r.lo = cm_max_i64(r.lo, interval(t, (poly){q.n, q.terms}).lo);
+            if (relax_choice(t, p, i, false, second, &q))
+                r.hi = cm_min_i64(r.hi, interval(t, (poly){q.n, q.terms}).hi);
+        }
+    }
+    return r;
+}
+
 range dim_poly_range(const cm_dim_table *t, poly p)
 {
     range r = interval(t, p);
@@ -146,6 +185,7 @@ range dim_poly_range(const cm_dim_table *t, poly p)
     int64_t scale;
     if (p.n < 2)
         return r;
+    r = choice_range(t, p, r);
     if (relax(t, p, true, &q, &scale)) {
         int64_t lo = interval(t, (poly){q.n, q.terms}).lo;
         if (lo != INT64_MIN)

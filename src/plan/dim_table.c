@@ -249,8 +249,8 @@ cm_dim dim_intern_poly(cm_dim_table *t, poly p)
     for (int i = 0; i < p.n; i++) {
         const dim_head *h = &t->monos[p.terms[i].mono].head;
         key.head.weight += 1 + h->weight;
-        if (key.head.weight > DIM_MAX_WEIGHT)
-            return CM_DIM_ERROR;
+        if (key.head.weight > DIM_MAX_WEIGHT || p.terms[i].coeff == INT64_MIN)
+            return CM_DIM_ERROR; /* coefficients can be negated */
         if (h->depth > key.head.depth)
             key.head.depth = h->depth;
     }

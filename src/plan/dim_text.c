@@ -1,9 +1,9 @@
 /* dim_text.c -- dims as text.
  * SPDX-License-Identifier: Apache-2.0
  *
- *     expression: [-] term {(+ | -) term}
+ *     expression: term {(+ | -) term}
  *     term:       factor {(* | // | %) factor}
- *     factor:     number | name | 'any name' | ( expression )
+ *     factor:     - factor | number | name | 'any name' | ( expression )
  *               | floor( term / factor ) | ceil( term / factor )
  *               | (mod | min | max | broadcast)( expression {, expression} )
  *
@@ -327,13 +327,9 @@ static cm_status parse_factor(parser *p, cm_dim *out)
 static cm_status parse_expression(parser *p, cm_dim *out)
 {
     cm_dim b;
-    bool minus = take(p, "-");
     CM_TRY(parse_term(p, out));
-    if (minus)
-        *out = cm_dim_sub(p->t, 0, *out);
-    CM_TRY(check(p, *out));
     for (;;) {
-        minus = take(p, "-");
+        bool minus = take(p, "-");
         if (!minus && !take(p, "+"))
             return CM_OK;
         CM_TRY(parse_term(p, &b));

@@ -73,7 +73,7 @@ cm_status cm_node_infer(cm_ctx *cx, cm_node *n)
 
 cm_status cm_infer_nodes(cm_ctx *cx, cm_network *g)
 {
-    CM_FOR_NODES(n, g)
+    CM_FOR_NODES (n, g)
         CM_TRY(cm_node_infer(cx, n));
     return CM_OK;
 }
@@ -106,7 +106,8 @@ cm_status cm_type_join(cm_ctx *cx, cm_network *g, const char *hint, const cm_typ
         return CM_OK;
     }
     if (a->kind != b->kind)
-        return cm_fail(cx, CM_ERR_MODEL, "a value would be of two kinds, such as tensor and sequence");
+        return cm_fail(cx, CM_ERR_MODEL,
+                       "a value would be of two kinds, such as tensor and sequence");
     *out = *a;
     if (a->kind == CM_SEQUENCE || a->kind == CM_OPTIONAL)
         return join_elem(cx, g, hint, a->elem, b->elem, &out->elem);

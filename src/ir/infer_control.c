@@ -173,8 +173,8 @@ static cm_status infer_scan(cm_ctx *cx, cm_node *n)
         cm_type t;
         if (!n->in[n_state + i])
             return cm_fail(cx, CM_ERR_MODEL, "scanned input %d is absent", i);
-        CM_TRY(slice_type(cx, &n->in[n_state + i]->type, entry(&a->scan_input_axes, i), &t,
-                          &length));
+        CM_TRY(
+            slice_type(cx, &n->in[n_state + i]->type, entry(&a->scan_input_axes, i), &t, &length));
         set_type(body->inputs[n_state + i], &t);
     }
     CM_TRY(infer_carried(cx, n, body, n_state, n->in, 0, 0));

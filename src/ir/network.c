@@ -271,7 +271,7 @@ static void drop_uses(cm_node *n)
     for (int i = 0; i < n->n_in; i++)
         remove_use(n->in[i], n, NULL, i);
     for (int s = 0; s < n->n_subs; s++) {
-        CM_FOR_NODES(m, n->subs[s])
+        CM_FOR_NODES (m, n->subs[s])
             drop_uses(m);
         for (int i = 0; i < n->subs[s]->n_outputs; i++)
             remove_use(n->subs[s]->outputs[i], NULL, n->subs[s], i);

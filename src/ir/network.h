@@ -28,43 +28,43 @@ typedef struct cm_use {
 } cm_use;
 
 struct cm_value {
-    const char *name;       /* unique among the values of the outermost network and all nested ones */
-    cm_type type;           /* kind CM_NOTHING until inferred */
-    cm_node *producer;      /* NULL: an input or a constant */
-    int index;              /* which output of the producer; which input of the network */
-    cm_network *network;    /* the one it was made in */
+    const char *name;    /* unique among the values of the outermost network and all nested ones */
+    cm_type type;        /* kind CM_NOTHING until inferred */
+    cm_node *producer;   /* NULL: an input or a constant */
+    int index;           /* which output of the producer; which input of the network */
+    cm_network *network; /* the one it was made in */
     const cm_tensor *constant; /* a tensor known now (dense; sub-byte packed), else NULL */
-    const char *weight;     /* a constant that is the model's named initialiser: that name */
-    const cm_dim *elems;    /* tracked elements (see ops/infer.h), NULL when not */
+    const char *weight;        /* a constant that is the model's named initialiser: that name */
+    const cm_dim *elems;       /* tracked elements (see ops/infer.h), NULL when not */
     int n_elems;
     cm_use *uses;
     int n_uses;
-    int id;                 /* 0.. in order of creation in the outermost network; stable */
+    int id; /* 0.. in order of creation in the outermost network; stable */
 };
 
 struct cm_node {
     const cm_op *op;
-    void *attr;             /* the operator's attribute struct */
+    void *attr; /* the operator's attribute struct */
     int n_in;
-    cm_value **in;          /* NULL: an absent optional input */
+    cm_value **in; /* NULL: an absent optional input */
     int n_out;
-    cm_value **out;         /* NULL: an output nobody asked for */
+    cm_value **out; /* NULL: an output nobody asked for */
     int n_subs;
-    cm_network **subs;      /* If: then, else. Loop, Scan, SequenceMap: body */
-    const char *name;       /* of the first ONNX node it came from, or made up; may repeat */
+    cm_network **subs; /* If: then, else. Loop, Scan, SequenceMap: body */
+    const char *name;  /* of the first ONNX node it came from, or made up; may repeat */
     int n_from;
-    const char **from;      /* names of all the ONNX nodes that it covers */
+    const char **from; /* names of all the ONNX nodes that it covers */
     cm_network *network;
     cm_node *prev, *next;
     int id;
-    uint32_t mark;          /* for passes; meaning ends with the pass */
+    uint32_t mark; /* for passes; meaning ends with the pass */
 };
 
 struct cm_network {
     cm_arena *arena;
     cm_dim_table *dims;
-    cm_network *outer;      /* NULL: outermost */
-    cm_node *owner;         /* the control node it is nested in */
+    cm_network *outer; /* NULL: outermost */
+    cm_node *owner;    /* the control node it is nested in */
     const char *name;
     int n_inputs;
     cm_value **inputs;
@@ -80,11 +80,11 @@ struct cm_network {
     for (cm_node *node = (net)->first, *node##_next; node && (node##_next = node->next, 1);        \
          node = node##_next)
 
-cm_status cm_network_create(cm_ctx *cx, cm_arena *arena, const char *name, cm_network **out)
-    CM_MUST_USE;
+cm_status cm_network_create(cm_ctx *cx, cm_arena *arena, const char *name,
+                            cm_network **out) CM_MUST_USE;
 /* A network nested in `outer`; attached to a node by cm_node_set_subs. */
-cm_status cm_network_nested(cm_ctx *cx, cm_network *outer, const char *name, cm_network **out)
-    CM_MUST_USE;
+cm_status cm_network_nested(cm_ctx *cx, cm_network *outer, const char *name,
+                            cm_network **out) CM_MUST_USE;
 
 /* Values. A name that is taken (or NULL) is made unique by a suffix. */
 cm_status cm_network_add_input(cm_ctx *cx, cm_network *g, const char *name, const cm_type *type,
@@ -92,8 +92,10 @@ cm_status cm_network_add_input(cm_ctx *cx, cm_network *g, const char *name, cons
 /* The tensor is not copied: it lives in the arena, or in a mapping that outlives the network. */
 cm_status cm_network_add_constant(cm_ctx *cx, cm_network *g, const char *name, const cm_tensor *t,
                                   cm_value **out) CM_MUST_USE;
-cm_status cm_network_add_output(cm_ctx *cx, cm_network *g, cm_value *v, const char *name) CM_MUST_USE;
-cm_value *cm_network_find_value(const cm_network *g, const char *name); /* anywhere under the root */
+cm_status cm_network_add_output(cm_ctx *cx, cm_network *g, cm_value *v,
+                                const char *name) CM_MUST_USE;
+cm_value *cm_network_find_value(const cm_network *g,
+                                const char *name); /* anywhere under the root */
 
 /* A node appended to g, or put before `before`. in[i] NULL: absent. n_out new values are made, named
  * out_names[i] (NULL array or entry: made up; "" : output not wanted, out[i] NULL). attr may be

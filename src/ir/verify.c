@@ -68,7 +68,7 @@ static cm_status verify_node(cm_ctx *cx, const cm_network *g, cm_node *n, uint32
 static cm_status verify_network(cm_ctx *cx, const cm_network *g, uint32_t mark)
 {
     int count = 0;
-    CM_FOR_NODES(n, g) {
+    CM_FOR_NODES (n, g) {
         CM_TRY(verify_node(cx, g, n, mark));
         count++;
     }
@@ -84,7 +84,7 @@ static cm_status verify_network(cm_ctx *cx, const cm_network *g, uint32_t mark)
 
 static void clear_marks(const cm_network *g)
 {
-    CM_FOR_NODES(n, g) {
+    CM_FOR_NODES (n, g) {
         n->mark = 0;
         for (int s = 0; s < n->n_subs; s++)
             clear_marks(n->subs[s]);

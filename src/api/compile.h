@@ -1,0 +1,16 @@
+/* compile.h -- the way of a model, in one call: network in, plan out.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_API_COMPILE_H
+#define CM_API_COMPILE_H
+
+#include "ir/network.h"
+#include "plan/plan.h"
+
+/* Check, infer and lower `g`; the plan and its constants live in `arena` and point into g's. */
+cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, cm_plan **plan,
+                     const cm_tensor *const **constants) CM_MUST_USE;
+/* The same, written to memory or to a file. */
+cm_status cm_compile_memory(cm_ctx *cx, cm_network *g, cm_buf *out) CM_MUST_USE;
+cm_status cm_compile_file(cm_ctx *cx, cm_network *g, const char *path) CM_MUST_USE;
+
+#endif

@@ -1,0 +1,63 @@
+/* model.h -- what most verbs start with: a model or a plan, opened; inputs; shapes from options.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CLI_MODEL_H
+#define CM_CLI_MODEL_H
+
+#include "cli/cli.h"
+#include "onnx/onnx.h"
+#include "runtime/runtime.h"
+
+/* A file opened: a plan, or a model (then `network` is set). */
+typedef struct cm_model {
+    cm_arena arena; /* of the network */
+    cm_onnx_source *source;
+    cm_network *network; /* NULL: the file is a plan */
+    cm_buf plan;         /* a model's plan, built in memory */
+    cm_engine *engine;
+    double import_seconds, build_seconds, open_seconds;
+} cm_model;
+
+/* Options that every verb with a model takes. */
+typedef struct cm_model_options {
+    cm_texts dims;    /* NAME=N */
+    cm_texts shapes;  /* INPUT=1x3x224x224 */
+    cm_texts outputs; /* extra outputs */
+    int64_t threads;
+} cm_model_options;
+
+#define CM_MODEL_OPTIONS(type, field)                                                              \
+    {"dim", "NAME=N", "fix a symbolic dim", CM_OPT_TEXTS, offsetof(type, field.dims)},             \
+        {"shape", "INPUT=AxBxC", "give an input a shape", CM_OPT_TEXTS,                            \
+         offsetof(type, field.shapes)},                                                            \
+        {"outputs", "NAMES", "values to hand out besides the model's outputs", CM_OPT_TEXTS,       \
+         offsetof(type, field.outputs)},                                                           \
+    {                                                                                              \
+        "threads", "N", "threads to run with (0: one per core)", CM_OPT_INT,                       \
+            offsetof(type, field.threads)                                                          \
+    }
+
+bool cm_is_plan(const void *bytes, size_t n);
+/* Import only; the engine stays NULL. Fails on a plan. */
+cm_status cm_model_import(cm_ctx *cx, const char *path, const cm_model_options *o,
+                          cm_model *out) CM_MUST_USE;
+/* Import and build, or open a plan: the engine is ready. cm_model_close also after a failure. */
+cm_status cm_model_open(cm_ctx *cx, const char *path, const cm_model_options *o,
+                        cm_model *out) CM_MUST_USE;
+void cm_model_close(cm_model *m);
+
+/* Data for a context's inputs, in the verb's arena. */
+typedef struct cm_inputs {
+    int n;
+    cm_datum *datum; /* kind CM_NOTHING: not given yet */
+} cm_inputs;
+/* Shapes given as --shape for engines made from plans: dims of input i into dims, or false. */
+cm_status cm_inputs_create(cm_ctx *cx, const cm_engine *e, cm_inputs *in) CM_MUST_USE;
+/* FILE is .npy or .pb for one input; .npz for several, by name or else in order. */
+cm_status cm_inputs_add_file(cm_ctx *cx, const cm_engine *e, cm_inputs *in, const char *name,
+                             const char *path) CM_MUST_USE;
+/* Fill in what was not given. Symbolic dims take the value of --dim, else 1. */
+cm_status cm_inputs_random(cm_ctx *cx, const cm_engine *e, const cm_model_options *o, uint64_t seed,
+                           cm_inputs *in) CM_MUST_USE;
+cm_status cm_inputs_set(cm_ctx *cx, cm_context *c, const cm_inputs *in) CM_MUST_USE;
+
+#endif

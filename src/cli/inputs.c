@@ -82,7 +82,7 @@ cm_status cm_inputs_add_file(cm_ctx *cx, const cm_engine *e, cm_inputs *in, cons
                              const char *path)
 {
     cm_mapping m;
-    int i;
+    int i = 0;
     CM_TRY(cm_file_map(cx, path, &m)); /* stays mapped: tensors may point into it */
     if (ends_with(path, ".npz")) {
         cm_status st = add_npz(cx, e, in, &m);

@@ -180,7 +180,7 @@ static bool output_right(cm_ctx *cx, test_case *t, const char *set, int i)
     if (!path || !wanted || access(path, R_OK) != 0)
         return true; /* not stored */
     if (read_pb(cx, path, cm_engine_output_type(e, i), wanted) != CM_OK) {
-        snprintf(t->line, sizeof t->line, "%s", cx->message);
+        snprintf(t->line, sizeof t->line, "%.390s", cx->message);
         return false;
     }
     if (cm_datum_close(cm_context_output(t->context, i), wanted, &t->tolerance, why, sizeof why))

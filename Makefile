@@ -22,6 +22,7 @@ CFLAGS   := -std=gnu11 $(OPT) -g -fPIC -fvisibility=hidden -ffp-contract=off -pt
             $(SANFLAGS) $(EXTRA_CFLAGS)
 LDLIBS   := -lpthreadpool -lcpuinfo -lz -ljansson -ljpeg -lpng -lpcre2-8 -ldl -lm -pthread
 LDFLAGS  := $(SANFLAGS)
+WHOLE    = -Wl,--whole-archive $(B)/libcameo.a -Wl,--no-whole-archive
 
 # What runs plans, and what compiles them.
 RT_ROOMS   := base plan ops runtime cpu cuda
@@ -58,11 +59,11 @@ $(B)/libcameo-rt.so.$(VERSION): $(RT_OBJ)
 	$(CC) -shared $(LDFLAGS) -Wl,-soname,libcameo-rt.so.$(SOVERSION) -o $@ $^ $(LDLIBS)
 
 $(B)/cameo: $(CLI_OBJ) $(B)/libcameo.a
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(WHOLE) $(LDLIBS)
 
 $(B)/tests/%: tests/%.c $(B)/libcameo.a
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -MMD -MP -o $@ $< $(B)/libcameo.a -lcmocka $(LDFLAGS) $(LDLIBS)
+	$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -MMD -MP -o $@ $< $(WHOLE) -lcmocka $(LDFLAGS) $(LDLIBS)
 
 unit: $(UNIT_BIN)
 	@set -e; for t in $(UNIT_BIN); do echo "== $$t"; $$t; done

@@ -90,9 +90,7 @@ cm_status cm_model_import(cm_ctx *cx, const char *path, const cm_model_options *
     cm_arena_init(&out->arena, cx->allocator);
     cm_buf_init(&out->plan, cx->allocator);
     CM_TRY(import_options(cx, o, &io));
-    cm_status st = cm_onnx_import_file(cx, &out->arena, path, &io, &out->source, &out->network);
-    if (st != CM_OK)
-        return cm_while(cx, st, "%s", path);
+    CM_TRY(cm_onnx_import_file(cx, &out->arena, path, &io, &out->source, &out->network));
     out->import_seconds = seconds_since(start);
     return CM_OK;
 }

@@ -326,10 +326,11 @@ cm_status cm_attr_read(cm_ctx *cx, cm_arena *arena, const cm_attr_desc *d, const
                        size_t n, void **out)
 {
     reader r = {cx, arena, bytes, n};
-    uint32_t count;
+    uint32_t count = 0;
     void *attr;
     CM_TRY(cm_attr_new(cx, arena, d, &attr));
-    CM_TRY(take_u32(&r, &count));
+    if (n) /* no bytes at all: all defaults */
+        CM_TRY(take_u32(&r, &count));
     for (uint32_t i = 0; i < count; i++) {
         cm_str name;
         uint8_t kind;

@@ -183,7 +183,7 @@ size_t cm_context_total_bytes(const cm_context *c)
     for (int i = 0; i < c->engine->n_controls; i++) {
         for (int k = 0; k < c->controls[i].n_carried; k++)
             n += cm_room_total(&c->controls[i].pending[k]);
-        for (int k = 0; k < c->controls[i].n_unpacked; k++)
+        for (int k = 0; k < c->controls[i].n_scanned; k++)
             n += cm_room_total(&c->controls[i].unpacked[k]);
     }
     return n;

@@ -62,13 +62,15 @@ typedef struct cm_slot {
     int output;             /* the main output whose caller's memory it is written to, -1 */
 } cm_slot;
 
-/* A scanned output being stacked along an axis. */
+/* A scanned output being stacked (stack.h). */
 typedef struct cm_stack {
-    cm_tensor each;   /* type and shape of one item, once the first has come */
-    int axis;
+    cm_tensor each;    /* type and shape of one item, once the first has come */
+    size_t item_bytes; /* unpacked */
+    int64_t axis;
     bool reversed;
-    int64_t length;   /* how many will come, -1: not known (axis is 0 then) */
-    int64_t n;        /* how many have */
+    int64_t length; /* how many will come, -1: not known */
+    int64_t hint;
+    int64_t n;      /* how many have */
 } cm_stack;
 
 /* What a control step needs from one iteration to the next. */
@@ -79,8 +81,9 @@ typedef struct cm_control {
     bool *copied;
     int n_stacks;
     cm_stack *stacks;
-    int n_unpacked;
-    cm_room *unpacked; /* per scanned input: unpacked sub-byte elements */
+    int n_scanned;
+    cm_tensor *scanned; /* inputs that a Scan cuts, unpacked */
+    cm_room *unpacked;  /* where sub-byte ones are */
 } cm_control;
 
 /* An output's destination at the caller's. */

@@ -107,6 +107,8 @@ static cm_status infer_reshape(cm_infer *f)
     for (int i = 0; i < cm_infer_rank(f, 0); i++)
         if (!is_copied[i])
             t.rest = cm_infer_mul(f, t.rest, cm_infer_dim(f, 0, i));
+    if (t.product == CM_DIM_ERROR && !f->dims)
+        return cm_fail(f->cx, CM_ERR_MODEL, "the product of the new shape overflows");
     if (t.inferred >= 0)
         CM_TRY(infer_rest(f, &t));
     else if (t.is_certain && cm_infer_ranked(f, 0))

@@ -47,7 +47,10 @@ typedef struct cm_cli_verb {
 } cm_cli_verb;
 
 #define CM_CLI_VERBS(X)                                                                            \
+    X(build)                                                                                       \
     X(run)                                                                                         \
+    X(bench)                                                                                       \
+    X(inspect)                                                                                     \
     X(devices)                                                                                     \
     X(test_onnx)
 

@@ -1,0 +1,100 @@
+/* inspect.c -- `cameo inspect`: networks and plans as text, JSON or a graph.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli/inspect.h"
+#include "cli/model.h"
+
+typedef struct {
+    cm_model_options model;
+    bool json, dot, text, layers, weights, verify;
+} inspect_options;
+
+static cm_status read_network(cm_ctx *cx, const cm_model *m, cm_facts *f)
+{
+    f->network = m->network;
+    return cm_facts_of_network(cx, m->network, f);
+}
+
+static cm_status read_plan(cm_ctx *cx, const char *path, bool verify, cm_model *m, cm_facts *f)
+{
+    cm_engine_options eo = {.verify_weights = verify};
+    CM_TRY(cm_engine_open_file(cx, path, &eo, &m->engine));
+    return cm_facts_of_engine(cx, m->engine, f);
+}
+
+static cm_status inspect(cm_ctx *cx, const inspect_options *o, const char *path, cm_model *m)
+{
+    cm_facts f = {.path = path};
+    cm_mapping file;
+    CM_TRY(cm_file_map(cx, path, &file));
+    bool plan = cm_is_plan(file.data, file.n);
+    f.file_bytes = file.n;
+    cm_file_unmap(&file);
+    if (plan) {
+        CM_TRY(read_plan(cx, path, o->verify, m, &f));
+    } else {
+        if (o->verify)
+            return cm_fail(cx, CM_ERR_ARGUMENT, "--verify is for plans: %s is a model", path);
+        CM_TRY(cm_model_import(cx, path, &o->model, m));
+        CM_TRY(read_network(cx, m, &f));
+    }
+    if (o->json)
+        return cm_facts_json(cx, &f);
+    if (o->dot)
+        return cm_facts_dot(cx, &f);
+    if (o->text) {
+        if (!f.network)
+            return cm_fail(cx, CM_ERR_ARGUMENT, "--text is for models: %s is a plan", path);
+        cm_buf b;
+        cm_buf_init(&b, cx->allocator);
+        cm_network_print(f.network, 16, &b);
+        fwrite(b.data, 1, b.n, stdout);
+        cm_buf_deinit(&b);
+        return CM_OK;
+    }
+    cm_facts_print(&f, o->layers, o->weights);
+    if (o->verify)
+        printf("weights verified: every byte is as it was written\n");
+    return CM_OK;
+}
+
+static int run(cm_ctx *cx, void *options, int n_args, const char **args)
+{
+    const inspect_options *o = options;
+    if (n_args != 1)
+        return cm_cli_failed(cx, cm_fail(cx, CM_ERR_ARGUMENT, "inspect needs one model or plan"));
+    cm_model m = {0};
+    cm_status st = inspect(cx, o, args[0], &m);
+    cm_model_close(&m);
+    return st == CM_OK ? CM_EXIT_OK : cm_cli_failed(cx, st);
+}
+
+static const cm_cli_option table[] = {
+    {"layers", NULL, "list every layer with the ONNX nodes it covers", CM_OPT_FLAG,
+     offsetof(inspect_options, layers)},
+    {"weights", NULL, "list every weight", CM_OPT_FLAG, offsetof(inspect_options, weights)},
+    {"json", NULL, "print everything as JSON", CM_OPT_FLAG, offsetof(inspect_options, json)},
+    {"dot", NULL, "print a graph for Graphviz", CM_OPT_FLAG, offsetof(inspect_options, dot)},
+    {"text", NULL, "print a model in the text form", CM_OPT_FLAG, offsetof(inspect_options, text)},
+    {"verify", NULL, "read a plan's weights and check every byte", CM_OPT_FLAG,
+     offsetof(inspect_options, verify)},
+    CM_MODEL_OPTIONS(inspect_options, model),
+};
+
+const cm_cli_verb cm_verb_inspect = {
+    .name = "inspect",
+    .summary = "what is in a model or a plan",
+    .usage = "[OPTION]... MODEL|PLAN",
+    .details =
+        "Prints inputs and outputs with their types (sizes as expressions of the inputs' named\n"
+        "dims), operators, layers, weights and memory.",
+    .examples = "  cameo inspect model.onnx\n"
+                "  cameo inspect model.plan --layers\n"
+                "  cameo inspect model.onnx --dot | dot -Tsvg > model.svg\n"
+                "  cameo inspect model.plan --verify\n",
+    .options_bytes = sizeof(inspect_options),
+    .options = table,
+    .n_options = CM_COUNT(table),
+    .run = run,
+};

@@ -1,0 +1,41 @@
+/* inspect.h -- facts about a model or a plan, gathered once and printed in several forms.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CLI_INSPECT_H
+#define CM_CLI_INSPECT_H
+
+#include "ir/network.h"
+#include "runtime/runtime.h"
+
+typedef struct cm_fact_value {
+    const char *name;
+    const char *type; /* as text */
+    double bytes;     /* weights */
+} cm_fact_value;
+
+typedef struct cm_fact_layer {
+    const char *name, *op;
+    int depth; /* 0: of the main list */
+    int n_from;
+    const char *const *from;
+    int n_in, n_out;
+    const char **in, **out; /* names; NULL: absent */
+    const char **out_types;
+} cm_fact_layer;
+
+typedef struct cm_facts {
+    const char *path, *name, *producer;
+    double file_bytes;
+    const cm_network *network; /* NULL: a plan */
+    int n_inputs, n_outputs, n_layers, n_weights;
+    cm_fact_value *inputs, *outputs, *weights;
+    cm_fact_layer *layers;
+    double weight_bytes;
+} cm_facts;
+
+cm_status cm_facts_of_network(cm_ctx *cx, const cm_network *g, cm_facts *f) CM_MUST_USE;
+cm_status cm_facts_of_engine(cm_ctx *cx, const cm_engine *e, cm_facts *f) CM_MUST_USE;
+void cm_facts_print(const cm_facts *f, bool layers, bool weights);
+cm_status cm_facts_json(cm_ctx *cx, const cm_facts *f) CM_MUST_USE;
+cm_status cm_facts_dot(cm_ctx *cx, const cm_facts *f) CM_MUST_USE;
+
+#endif

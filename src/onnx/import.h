@@ -63,7 +63,7 @@ typedef struct cm_pending {
     const char *domain; /* "" for ONNX's own */
     int64_t version;    /* of the domain's opset that the node was written for */
     const char *name;
-    int n_in;
+    int n_in, cap_in;
     cm_value **in; /* NULL: absent */
     int n_out;
     const char **out; /* names in the scope; "" : not wanted */

@@ -24,7 +24,8 @@ static cm_status read_names(cm_pending *u, const pb_node *p)
         return cm_fail(im->cx, CM_ERR_UNSUPPORTED, "it has over %d inputs or outputs", INT16_MAX);
     u->n_in = (int)p->input.n;
     u->n_out = (int)p->output.n;
-    CM_NEW_N(im->cx, im->tmp, u->in, u->n_in + 4, cm_value *);
+    u->cap_in = u->n_in + 4;
+    CM_NEW_N(im->cx, im->tmp, u->in, u->cap_in, cm_value *);
     CM_NEW_N(im->cx, im->tmp, u->out, u->n_out, const char *);
     for (int i = 0; i < u->n_in; i++) {
         const char *name = cm_onnx_name(im, p->input.v[i]);

@@ -19,7 +19,7 @@ typedef struct row {
 #define NONE       {{0, 0, NULL}}
 #define STEPS(...) {__VA_ARGS__}
 static const row rows[] = {
-#define OP(domain, name, versions, steps) {{name, domain, versions}, steps},
+#define OP(domain, name, versions, ...) {{name, domain, versions}, __VA_ARGS__},
 #include "onnx/versions.def"
 #undef OP
 };

@@ -39,7 +39,7 @@ LIB_OBJ  := $(call obj,$(LIB_SRC))
 CLI_OBJ  := $(call obj,$(CLI_SRC))
 UNIT_BIN := $(patsubst %.c,$(B)/%,$(UNIT_SRC))
 
-.PHONY: all lib cli unit test lint clean
+.PHONY: all lib cli unit test lint format clean
 all: lib cli
 lib: $(B)/libcameo.a $(B)/libcameo.so.$(VERSION) $(B)/libcameo-rt.so.$(VERSION)
 cli: $(if $(CLI_SRC),$(B)/cameo)
@@ -67,6 +67,23 @@ $(B)/tests/%: tests/%.c $(B)/libcameo.a
 
 unit: $(UNIT_BIN)
 	@set -e; for t in $(UNIT_BIN); do echo "== $$t"; $$t; done
+
+# What tests need built: all of it, once plain and once with the sanitizers.
+.PHONY: tests
+tests: all $(UNIT_BIN)
+
+test:
+	@tools/setup test
+	@$(MAKE) --no-print-directory tests
+	@$(MAKE) --no-print-directory tests SAN=address,undefined OPT=-O1
+	@tests/run $(B)
+
+lint:
+	@mkdir -p build
+	@tools/lint $(CC)
+
+format:
+	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'tests/*.c' 'tests/*.h' 'examples/*.c')
 
 clean:
 	rm -rf build build-*

@@ -1,0 +1,72 @@
+/* threads.c -- parallel loops.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/threads.h"
+
+enum { MOST = 4099 };
+
+typedef struct {
+    atomic_int visits[MOST];
+    atomic_int pieces, short_pieces;
+    int64_t n, grain;
+} record;
+
+static void visit(void *arg, int64_t begin, int64_t end)
+{
+    record *r = arg;
+    atomic_fetch_add(&r->pieces, 1);
+    if (end - begin < r->grain && end != r->n)
+        atomic_fetch_add(&r->short_pieces, 1);
+    for (int64_t i = begin; i < end; i++)
+        atomic_fetch_add(&r->visits[i], 1);
+}
+
+static void cover(cm_threads *t, int64_t n, int64_t grain)
+{
+    static record r;
+    for (int i = 0; i < MOST; i++)
+        atomic_store(&r.visits[i], 0);
+    atomic_store(&r.pieces, 0);
+    atomic_store(&r.short_pieces, 0);
+    r.n = n;
+    r.grain = grain;
+    cm_parallel(t, n, grain, visit, &r);
+    for (int i = 0; i < MOST; i++)
+        assert_int_equal(atomic_load(&r.visits[i]), i < n);
+    assert_int_equal(atomic_load(&r.short_pieces), 0);
+    if (n <= 0)
+        assert_int_equal(atomic_load(&r.pieces), 0);
+}
+
+static void every_index_is_visited_once(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {-1, 0, 1, 2, 3, 16, 17, 1000, MOST};
+    static const int64_t grains[] = {0, 1, 2, 7, 100, 5000};
+    cm_ctx cx = {0};
+    for (int n = -1; n <= 4; n++) { /* -1: no pool at all */
+        cm_threads *t = NULL;
+        if (n >= 0)
+            assert_int_equal(cm_threads_create(&cx, n, &t), CM_OK);
+        assert_true(n <= 0 || cm_threads_count(t) == n);
+        for (int i = 0; i < CM_COUNT(sizes); i++) {
+            for (int k = 0; k < CM_COUNT(grains); k++)
+                cover(t, sizes[i], grains[k]);
+        }
+        cm_threads_destroy(t);
+    }
+    assert_int_equal(cm_threads_count(NULL), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_index_is_visited_once)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

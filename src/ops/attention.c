@@ -3,7 +3,7 @@
  *
  * Query row i of a block stands at position offset + i among the keys; offset is the length of the
  * past, or, with nonpad_kv_seqlen, what the valid keys exceed the queries by. */
-#include "ops/attend.h"
+#include "ops/attend_mask.h"
 
 #include <math.h>
 
@@ -223,16 +223,6 @@ static cm_status read_valid(cm_eval *e, cm_attend *a)
     return CM_OK;
 }
 
-static cm_status set_position(cm_eval *e, cm_attend *a, int64_t past)
-{
-    void *position;
-    CM_TRY(cm_eval_scratch(e, (size_t)a->batch, sizeof(int64_t), &position));
-    for (int64_t b = 0; b < a->batch; b++)
-        ((int64_t *)position)[b] = past;
-    a->position = position;
-    return CM_OK;
-}
-
 static cm_status eval(cm_eval *e)
 {
     const attention_attr *attr = e->attr;
@@ -258,7 +248,7 @@ static cm_status eval(cm_eval *e)
     a.v = heads(x[V], a.kv_heads, fresh, a.v_head);
     CM_TRY(join_past(e, &a, PAST_K, 1, fresh, a.head, &a.k));
     CM_TRY(join_past(e, &a, PAST_V, 2, fresh, a.v_head, &a.v));
-    CM_TRY(set_position(e, &a, past));
+    CM_TRY(cm_attend_position(e, &a, past));
     CM_TRY(read_valid(e, &a));
     CM_TRY(read_bias(e, &a));
     if (cm_eval_wants(e, 0))

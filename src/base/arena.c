@@ -91,7 +91,7 @@ static void *take(cm_arena *a, size_t bytes, size_t align)
     return chunk_data(a->current) + at;
 }
 
-void *cm_arena_alloc_n(cm_arena *a, size_t n, size_t size, size_t align, int zero)
+static void *alloc_n(cm_arena *a, size_t n, size_t size, size_t align, int zero)
 {
     size_t bytes;
     if (!cm_mul(n, size, &bytes) || align > CHUNK_ALIGN)
@@ -113,6 +113,14 @@ void *cm_arena_alloc_n(cm_arena *a, size_t n, size_t size, size_t align, int zer
     }
     if (zero)
         memset(p, 0, bytes);
+    return p;
+}
+
+void *cm_arena_alloc_n(cm_arena *a, size_t n, size_t size, size_t align, int zero)
+{
+    void *p = alloc_n(a, n, size, align, zero);
+    if (!p)
+        a->failed = 1;
     return p;
 }
 

@@ -19,6 +19,7 @@ typedef struct cm_arena {
     size_t used;       /* bytes used in `current` */
     size_t total;      /* bytes held from the allocator */
     size_t limit;      /* 0: none; else allocation fails when `total` would pass it */
+    int failed;        /* an allocation failed since init: tells want of memory from other failures */
     size_t fail_after; /* test hook: 0 off; n makes the n-th allocation from now fail, once */
 } cm_arena;
 

@@ -73,7 +73,9 @@ static cm_status fail_read(reader *r, const char *what)
 /* Interning failed: for want of memory, or because the bytes ask for what no table holds. */
 static cm_status fail_intern(reader *r)
 {
-    return fail_read(r, "an expression over the limits, or out of memory");
+    if (r->t->arena->failed)
+        return cm_fail_memory(r->cx);
+    return fail_read(r, "an expression over the limits");
 }
 
 static cm_status read_bytes(reader *r, void *to, size_t n)

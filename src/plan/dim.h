@@ -4,7 +4,8 @@
  * A cm_dim is a plain int64: >= 0 is the number itself, < 0 names an expression interned in a
  * cm_dim_table. So arithmetic on numbers touches no table, and two dims of one table are equal
  * exactly when their integers are: expressions are kept in a normal form, an integer polynomial
- * over atoms (symbols, floor-div, ceil-div, mod, min, max, broadcast), terms sorted by name.
+ * over atoms (symbols, floor-div, ceil-div, min, max, broadcast), terms sorted by name; a mod b is
+ * written a - b*floor(a/b).
  *
  *     2*batch + 1        floor((h - 1)/2) + 1        batch*heads*seq
  *

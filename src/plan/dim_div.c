@@ -18,6 +18,8 @@
 #include "base/size.h"
 #include "plan/dim_impl.h"
 
+enum { MAX_ROUNDS = 4 * DIM_MAX_DEPTH }; /* of rules applied to one quotient */
+
 /* A quotient being worked out: whole + sign * floor-or-ceil(rest / divisor). */
 typedef struct quotient {
     poly whole;
@@ -40,6 +42,19 @@ static int64_t gcd(int64_t a, int64_t b)
 static bool negate(cm_dim_table *t, poly *p)
 {
     return dim_poly_add(t, (poly){0, NULL}, *p, -1, p);
+}
+
+static bool is_number(poly p)
+{
+    return p.n == 1 && p.terms[0].mono == EMPTY_MONO;
+}
+
+static bool same_terms(poly a, poly b)
+{
+    bool same = a.n == b.n;
+    for (int i = 0; same && i < a.n; i++)
+        same = a.terms[i].coeff == b.terms[i].coeff && a.terms[i].mono == b.terms[i].mono;
+    return same;
 }
 
 static dim_term *copy_terms(cm_dim_table *t, poly p)
@@ -80,7 +95,7 @@ static bool take_out(cm_dim_table *t, quotient *q)
  * floor((2*x + 1)/4) is floor(x/2). */
 static bool cancel(cm_dim_table *t, quotient *q)
 {
-    bool by_number = q->divisor.n == 1 && q->divisor.terms[0].mono == EMPTY_MONO;
+    bool by_number = is_number(q->divisor);
     int64_t g = 0;
     int32_t mono = q->divisor.terms[0].mono;
     for (int i = 0; i < q->divisor.n; i++) {
@@ -167,7 +182,6 @@ static bool flatten(cm_dim_table *t, quotient *q, int64_t k)
 /* Over a number k > 0, rounding down. */
 static bool reduce_by_number(cm_dim_table *t, quotient *q)
 {
-    enum { MAX_ROUNDS = 4 * DIM_MAX_DEPTH };
     for (int i = 0; i < MAX_ROUNDS; i++) {
         int64_t k = q->divisor.terms[0].coeff;
         if (!take_out(t, q))
@@ -192,33 +206,41 @@ static bool reduce_by_number(cm_dim_table *t, quotient *q)
     return false;
 }
 
+/* ceil(N/k) is floor((N + k - 1)/k). */
+static bool turn_down(cm_dim_table *t, quotient *q)
+{
+    dim_term last = {q->divisor.terms[0].coeff - 1, EMPTY_MONO};
+    q->up = false;
+    return dim_poly_add(t, q->rest, (poly){last.coeff > 0, &last}, 1, &q->rest);
+}
+
 static bool reduce_by_poly(cm_dim_table *t, quotient *q)
 {
     poly exact;
-    if (dim_poly_div_exact(t, q->rest, q->divisor, &exact)) {
-        q->rest.n = 0;
-        return dim_poly_add(t, q->whole, exact, q->sign, &q->whole);
-    }
-    if (!cancel(t, q))
-        return false;
-    if (q->divisor.n == 1 && q->divisor.terms[0].mono == EMPTY_MONO) {
-        if (q->up) { /* over a number after all */
-            dim_term last = {q->divisor.terms[0].coeff - 1, EMPTY_MONO};
-            poly p = {last.coeff > 0, &last};
-            if (!dim_poly_add(t, q->rest, p, 1, &q->rest))
-                return false;
-            q->up = false;
+    for (int i = 0; i < MAX_ROUNDS; i++) {
+        if (is_number(q->divisor))
+            return (!q->up || turn_down(t, q)) && reduce_by_number(t, q);
+        if (dim_poly_div_exact(t, q->rest, q->divisor, &exact)) {
+            q->rest.n = 0;
+            return dim_poly_add(t, q->whole, exact, q->sign, &q->whole);
         }
-        return reduce_by_number(t, q);
+        poly divisor = q->divisor, rest;
+        if (!cancel(t, q))
+            return false;
+        rest = q->rest;
+        if (q->divisor.n == 1 && !take_out(t, q))
+            return false;
+        if (q->rest.n && q->rest.terms[0].coeff < 0) { /* floor(-N/D) is -ceil(N/D) */
+            q->sign = -q->sign;
+            q->up = !q->up;
+            if (!negate(t, &q->rest))
+                return false;
+            continue;
+        }
+        if (q->divisor.terms == divisor.terms && same_terms(q->rest, rest))
+            return true;
     }
-    if (q->divisor.n == 1 && !take_out(t, q))
-        return false;
-    if (q->rest.n && q->rest.terms[0].coeff < 0) {
-        q->sign = -q->sign;
-        q->up = !q->up;
-        return negate(t, &q->rest);
-    }
-    return true;
+    return false;
 }
 
 /* The value of floor(rest/divisor) when bounds alone tell it. */

@@ -2,8 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op_text.h"
 
-#define SAME(call, wanted) assert_string_equal(call, wanted)
-
 static void test_reshape_symbolic(void **state)
 {
     (void)state;

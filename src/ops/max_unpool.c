@@ -41,11 +41,11 @@ static cm_status infer(cm_infer *f)
     if (cm_infer_has(f, 2)) {
         cm_dim dims[CM_MAX_ELEMS];
         int n;
-        if (!cm_infer_elems(f, 2, dims, &n))
+        bool known = cm_infer_elems(f, 2, dims, &n);
+        if (!known && f->dims)
             return cm_infer_data_dependent(f, 0, x->rank);
-        if (n != x->rank)
-            return cm_fail(f->cx, CM_ERR_MODEL, "output_shape has %d elements, wanted %d", n,
-                           x->rank);
+        if (!known || n != x->rank)
+            return cm_fail(f->cx, CM_ERR_MODEL, "output_shape has not %d elements", x->rank);
         return cm_infer_tensor(f, 0, n, dims);
     }
     cm_dim dims[CM_MAX_RANK] = {x->dims[0], x->dims[1]};

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "base/size.h"
+
 typedef struct {
     uint64_t present;
     cm_str coordinate_transformation_mode, mode;
@@ -105,6 +107,11 @@ typedef struct {
 static samples cell_samples(double start, double cell, int64_t index, int64_t n, int64_t size)
 {
     samples s = {.from = start + (double)index * cell, .step = cell / (double)n, .n = n, .end = n};
+    double low = (-1 - s.from) / s.step - 2, high = ((double)size - s.from) / s.step + 2;
+    if (s.step > 0 && low > 0) /* near the ends first: a region may be much larger than the image */
+        s.first = (int64_t)fmin(low, (double)n);
+    if (s.step > 0 && high < (double)n)
+        s.end = cm_max_i64((int64_t)high, s.first);
     while (s.first < s.end && s.from + ((double)s.first + 0.5) * s.step < -1)
         s.first++;
     while (s.end > s.first && s.from + ((double)s.end - 0.5) * s.step > (double)size)
@@ -230,10 +237,11 @@ static void pool_regions(void *arg, int64_t begin, int64_t end)
 }
 
 /* Every region must be finite, not absurdly large, and of an image that is there. */
-static cm_status check_regions(cm_eval *e, const job *j, int64_t n, int numbers, int64_t images)
+static cm_status check_regions(cm_eval *e, const job *j, int64_t n, int numbers, double scale,
+                               int64_t images)
 {
     for (int64_t i = 0; i < n * numbers; i++)
-        if (!(fabs(j->rois[i]) < 1e9))
+        if (!(fabs(j->rois[i] * scale) < 1e9))
             return cm_fail(e->cx, CM_ERR_DATA, "region %lld has the coordinate %g",
                            (long long)(i / numbers), j->rois[i]);
     for (int64_t r = 0; r < n; r++)
@@ -260,7 +268,9 @@ static cm_status eval(cm_eval *e)
         double image = align ? 0 : j.rois[r * 5];
         batch[r] = align ? cm_eval_int(e, 2, r) : fabs(image) < 1e9 ? (int64_t)image : -1;
     }
-    CM_TRY(check_regions(e, &j, n, align ? 4 : 5, x->dims[0]));
+    double scale = align ? ((const align_attr *)e->attr)->spatial_scale
+                         : ((const max_attr *)e->attr)->spatial_scale;
+    CM_TRY(check_regions(e, &j, n, align ? 4 : 5, scale, x->dims[0]));
     if (cm_tensor_elems(x) == 0 && cm_tensor_elems(j.y) > 0)
         return cm_fail(e->cx, CM_ERR_DATA, "the images are empty");
     cm_parallel(e->threads, n, 1, align ? align_regions : pool_regions, &j);

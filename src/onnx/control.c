@@ -56,6 +56,32 @@ static cm_status carried_type(cm_pending *u, const cm_value *v, cm_type *out)
     return CM_OK;
 }
 
+/* A body may take an optional and give back what is in it. Then it is wrapped on the way back to the
+ * next round, and unwrapped after the last. */
+static cm_status wrap_optionals(cm_pending *u, cm_network *body, int n_carried)
+{
+    cm_importer *im = u->im;
+    for (int i = 0; i < n_carried; i++) {
+        cm_value *v = body->outputs[1 + i];
+        cm_node *n;
+        if (u->in[2 + i]->type.kind != CM_OPTIONAL || v->type.kind == CM_OPTIONAL ||
+            v->type.kind == CM_NOTHING)
+            continue;
+        if (!u->unwrap)
+            CM_NEW_N(im->cx, im->tmp, u->unwrap, n_carried, bool);
+        u->unwrap[i] = true;
+        const cm_op *op = cm_onnx_find_op(im, "", "Optional");
+        if (!op)
+            return cm_fail(im->cx, CM_ERR_UNSUPPORTED, "the operator Optional is not supported");
+        CM_TRY(cm_network_add_node(im->cx, body, NULL, op, u->name, NULL, &v, 1, NULL, 1, &n));
+        CM_TRY(cm_node_infer(im->cx, n));
+        CM_TRY(cm_network_set_output(im->cx, body, 1 + i, n->out[0]));
+    }
+    if (u->unwrap)
+        u->n_unwrap = n_carried;
+    return CM_OK;
+}
+
 static cm_status import_loop(cm_pending *u, cm_network **subs)
 {
     const cm_attribute *a;
@@ -75,7 +101,8 @@ static cm_status import_loop(cm_pending *u, cm_network **subs)
     in[1] = cm_type_tensor(CM_BOOL, 0, NULL);
     for (int i = 0; i < n_carried; i++)
         CM_TRY(carried_type(u, u->in[2 + i], &in[2 + i]));
-    return import_graph(u, a, in, u->n_in, &subs[0]);
+    CM_TRY(import_graph(u, a, in, u->n_in, &subs[0]));
+    return wrap_optionals(u, subs[0], n_carried);
 }
 
 static int64_t entry(const cm_attribute *a, int i)

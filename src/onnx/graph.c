@@ -206,6 +206,41 @@ cm_status cm_onnx_graph(cm_importer *im, cm_scope *s, const pb_graph *p)
     return add_outputs(im, s, p);
 }
 
+cm_status cm_onnx_inline(cm_importer *im, cm_network *g, cm_scope *outer, const char *prefix,
+                         const pb_graph *p, cm_value *const *in, int n_in, cm_value **out, int n_out)
+{
+    cm_scope *s;
+    if (p->input.n != (size_t)n_in || p->output.n != (size_t)n_out)
+        return cm_fail(im->cx, CM_ERR_MODEL, "it has %zu inputs and %zu outputs, wanted %d and %d",
+                       p->input.n, p->output.n, n_in, n_out);
+    CM_NEW(im->cx, im->tmp, s, cm_scope);
+    *s = *outer;
+    s->outer = outer;
+    s->rename = NULL;
+    s->g = g;
+    s->prefix = prefix;
+    cm_map_init(&s->values, im->tmp);
+    if (++im->depth > MAX_NESTING)
+        return cm_fail(im->cx, CM_ERR_UNSUPPORTED, "graphs and functions nested over %d levels",
+                       (int)MAX_NESTING);
+    for (int i = 0; i < n_in; i++) {
+        const char *name = cm_onnx_name(im, p->input.v[i].name);
+        if (!name)
+            return cm_fail_memory(im->cx);
+        CM_TRY(cm_onnx_bind(im, s, name, in[i]));
+    }
+    CM_TRY(add_initializers(im, s, p));
+    CM_TRY(cm_onnx_nodes(im, s, p->node.v, p->node.n));
+    for (int i = 0; i < n_out; i++) {
+        const char *name = cm_onnx_name(im, p->output.v[i].name);
+        if (!name)
+            return cm_fail_memory(im->cx);
+        CM_TRY(cm_onnx_lookup(im, s, name, &out[i]));
+    }
+    im->depth--;
+    return CM_OK;
+}
+
 cm_status cm_onnx_subgraph(cm_importer *im, cm_network *g, cm_scope *outer, const pb_graph *p,
                            const cm_type *inputs, int n_inputs, cm_network **out)
 {

@@ -29,23 +29,28 @@ cm_status cm_onnx_domain(cm_importer *im, cm_str domain, const char **out)
     return *out ? CM_OK : cm_fail_memory(im->cx);
 }
 
+/* Files exist that import a domain twice: the newest counts. */
 int64_t cm_onnx_version(const cm_scope *s, const char *domain)
 {
+    int64_t version = 0;
     for (size_t i = 0; i < s->n_opsets; i++) {
         cm_str d = s->opsets[i].domain;
-        if (cm_str_equal(d, cm_str_of(domain)) ||
-            (!*domain && cm_str_equal(d, cm_str_of("ai.onnx"))))
-            return s->opsets[i].version;
+        bool is_it = cm_str_equal(d, cm_str_of(domain)) ||
+                     (!*domain && cm_str_equal(d, cm_str_of("ai.onnx")));
+        if (is_it && s->opsets[i].version > version)
+            version = s->opsets[i].version;
     }
-    return 0;
+    return version;
 }
 
-static cm_status check_opset(cm_ctx *cx, const pb_opset *o)
+static cm_status check_opset(cm_ctx *cx, const pb_opset *all, size_t n, size_t i)
 {
+    const pb_opset *o = &all[i];
+    cm_scope s = {.n_opsets = n, .opsets = all};
     bool own = o->domain.n == 0 || cm_str_equal(o->domain, cm_str_of("ai.onnx"));
     bool ml = cm_str_equal(o->domain, cm_str_of("ai.onnx.ml"));
     int newest = own ? CM_ONNX_NEWEST_OPSET : CM_ONNX_NEWEST_ML_OPSET;
-    if (o->version < 1)
+    if (o->version < 1 && (!own || cm_onnx_version(&s, "") == 0))
         return cm_fail(cx, CM_ERR_MODEL, "opset version %lld of domain '%.*s', wanted 1 or more",
                        (long long)o->version, (int)o->domain.n, o->domain.p);
     if ((own || ml) && o->version > newest)
@@ -71,10 +76,11 @@ static cm_status check_model(cm_importer *im, pb_model *m)
         m->opset_import.v = (pb_opset *)(uintptr_t)&first_opset;
     }
     for (size_t i = 0; i < m->opset_import.n; i++)
-        CM_TRY(check_opset(im->cx, &m->opset_import.v[i]));
+        CM_TRY(check_opset(im->cx, m->opset_import.v, m->opset_import.n, i));
     for (size_t f = 0; f < m->functions.n; f++)
         for (size_t i = 0; i < m->functions.v[f].opset_import.n; i++)
-            CM_TRY(check_opset(im->cx, &m->functions.v[f].opset_import.v[i]));
+            CM_TRY(check_opset(im->cx, m->functions.v[f].opset_import.v,
+                               m->functions.v[f].opset_import.n, i));
     return CM_OK;
 }
 

@@ -69,6 +69,8 @@ typedef struct cm_pending {
     const char **out; /* names in the scope; "" : not wanted */
     int n_attrs, cap_attrs;
     cm_attribute *attrs;
+    int n_unwrap;
+    bool *unwrap; /* outputs that are optionals here and their contents in the model */
     bool done;
     bool named; /* the failure's sentence names the node already */
 } cm_pending;
@@ -94,6 +96,11 @@ cm_status cm_onnx_bind(cm_importer *im, cm_scope *s, const char *name, cm_value 
  * gives them; an entry of kind CM_NOTHING leaves it to the graph's own declaration. */
 cm_status cm_onnx_subgraph(cm_importer *im, cm_network *g, cm_scope *outer, const pb_graph *p,
                            const cm_type *inputs, int n_inputs, cm_network **out) CM_MUST_USE;
+
+/* A graph's nodes straight into the network of `g`: inputs bound to values, outputs looked up. */
+cm_status cm_onnx_inline(cm_importer *im, cm_network *g, cm_scope *outer, const char *prefix,
+                         const pb_graph *p, cm_value *const *in, int n_in, cm_value **out,
+                         int n_out) CM_MUST_USE;
 
 /* node.c */
 cm_status cm_onnx_node(cm_importer *im, cm_scope *s, const pb_node *p) CM_MUST_USE;
@@ -129,8 +136,6 @@ cm_status cm_onnx_subgraphs(cm_pending *u, cm_network **subs, int *n_subs) CM_MU
 typedef cm_status (*cm_upgrade_fn)(cm_pending *u);
 /* Rewrite the node from its opset's form to the newest. */
 cm_status cm_onnx_upgrade(cm_pending *u) CM_MUST_USE;
-/* Is there such an operator in the table? Then the first version that has it, else 0. */
-int cm_onnx_since(cm_importer *im, const char *domain, const char *op);
 /* Can a node of it be imported: is it an operator, or does it become others? */
 bool cm_onnx_knows(cm_importer *im, const char *domain, const char *op);
 const cm_op *cm_onnx_find_op(cm_importer *im, const char *domain, const char *op);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "onnx/import.h"
+#include "onnx/upgrade.h"
 
 /* What to call the node in messages and reports: its name, or its first output's. */
 static cm_status name_node(cm_pending *u, const pb_node *p)
@@ -128,9 +129,13 @@ cm_status cm_onnx_emit(cm_pending *u)
     u->named = true;
     CM_TRY(cm_node_infer(im->cx, n));
     u->named = false;
-    for (int i = 0; i < u->n_out; i++)
-        if (*u->out[i])
-            CM_TRY(cm_onnx_bind(im, u->scope, u->out[i], n->out[i]));
+    for (int i = 0; i < u->n_out; i++) {
+        cm_value *v = n->out[i];
+        if (v && i < u->n_unwrap && u->unwrap[i])
+            CM_TRY(cm_up_unary(u, "OptionalGetElement", v, &v));
+        if (v)
+            CM_TRY(cm_onnx_bind(im, u->scope, u->out[i], v));
+    }
     return CM_OK;
 }
 

@@ -101,6 +101,23 @@ static cm_status node_deps(sorter *s, const pb_node *p, locals *l, ints *deps)
     return CM_OK;
 }
 
+static bool is_constant(const pb_node *p)
+{
+    return p->domain.n == 0 && cm_str_equal(p->op_type, cm_str_of("Constant"));
+}
+
+/* A name made twice is an error, but tools append Constant nodes to replace earlier ones: among
+ * those the last counts. */
+static cm_status twice(sorter *s, const char *name, int node)
+{
+    int earlier = (int)(intptr_t)cm_map_get(&s->producer, name) - 1;
+    if (!is_constant(&s->nodes[earlier]) || !is_constant(&s->nodes[node]))
+        return cm_fail(s->im->cx, CM_ERR_MODEL, "two nodes make a value named '%s'", name);
+    cm_log(s->im->cx, CM_LOG_WARNING, "two Constant nodes make '%s': the last counts", name);
+    s->state[earlier] = 2;
+    return CM_OK;
+}
+
 static cm_status find_producers(sorter *s)
 {
     for (int i = 0; i < s->n; i++) {
@@ -111,7 +128,7 @@ static cm_status find_producers(sorter *s)
             if (!*name)
                 continue;
             if (cm_map_has(&s->producer, name))
-                return cm_fail(s->im->cx, CM_ERR_MODEL, "two nodes make a value named '%s'", name);
+                CM_TRY(twice(s, name, i));
             if (!cm_map_put(&s->producer, name, (void *)(intptr_t)(i + 1)))
                 return cm_fail_memory(s->im->cx);
         }

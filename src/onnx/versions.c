@@ -61,15 +61,15 @@ bool cm_onnx_knows(cm_importer *im, const char *domain, const char *op)
     return r && r->steps[0].run; /* it becomes another operator */
 }
 
-int cm_onnx_since(cm_importer *im, const char *domain, const char *op)
-{
-    const row *r = find_row(im, domain, op);
-    return r ? atoi(r->op.since) : 0;
-}
-
 cm_status cm_onnx_upgrade(cm_pending *u)
 {
     const row *r = find_row(u->im, u->domain, u->op);
+    int first = r ? atoi(r->op.since) : 0;
+    if (u->version < first) { /* files exist that use operators before their time */
+        cm_log(u->im->cx, CM_LOG_WARNING, "%s node '%s' is of opset %d, the model imports %lld",
+               u->op, u->name, first, (long long)u->version);
+        u->version = first;
+    }
     for (int i = 0; r && i < CM_COUNT(r->steps) && r->steps[i].run && !u->done; i++)
         if (u->version >= r->steps[i].from && u->version <= r->steps[i].to)
             CM_TRY(r->steps[i].run(u));

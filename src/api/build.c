@@ -1,0 +1,197 @@
+/* build.c -- nodes by calls, text, and plans, in the public API.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "api/compile.h"
+#include "api/network.h"
+
+static const char *const kind_names[] = {"an int", "a float", "a string", "ints",
+                                         "floats", "strings", "a tensor", "a type"};
+
+/* The attribute's value in the form cm_attr_set wants, copied to the network's arena. */
+static cm_status set_attr(cameo_network *n, const cm_op *op, void *attr, const cameo_attr *a)
+{
+    cm_ctx *cx = &n->job.cx;
+    cm_arena *arena = &n->job.arena;
+    const cm_attr_field *f = cm_attr_find(op->attrs, a->name);
+    if (!f)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "%s has no attribute '%s'", op->name, a->name);
+    if ((int)f->kind != (int)a->kind)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "attribute '%s' is %s, found %s", a->name,
+                       kind_names[f->kind],
+                       a->kind <= CAMEO_ATTR_TENSOR ? kind_names[a->kind] : "something else");
+    union {
+        int64_t i;
+        float f;
+        cm_str s;
+        cm_ints list;
+        const cm_tensor *t;
+    } v;
+    switch (a->kind) {
+    case CAMEO_ATTR_INT:
+        v.i = a->i;
+        break;
+    case CAMEO_ATTR_FLOAT:
+        v.f = a->f;
+        break;
+    case CAMEO_ATTR_STRING:
+        v.s = cm_str_of(a->s ? cm_arena_strdup(arena, a->s) : "");
+        break;
+    case CAMEO_ATTR_INTS:
+        v.list = (cm_ints){a->n, cm_arena_memdup(arena, a->ints, (size_t)a->n * sizeof(int64_t))};
+        break;
+    case CAMEO_ATTR_FLOATS:
+        v.list = (cm_ints){a->n, cm_arena_memdup(arena, a->floats, (size_t)a->n * sizeof(float))};
+        break;
+    case CAMEO_ATTR_STRINGS: {
+        cm_str *s;
+        CM_NEW_N(cx, arena, s, a->n, cm_str);
+        for (int64_t i = 0; i < a->n; i++) {
+            s[i] = cm_str_of(a->strings[i]);
+            s[i].p = cm_arena_strndup(arena, s[i].p, s[i].n);
+            if (!s[i].p)
+                return cm_fail_memory(cx);
+        }
+        v.list = (cm_ints){a->n, (const int64_t *)s};
+        break;
+    }
+    case CAMEO_ATTR_TENSOR:
+        CM_TRY(cm_api_copy_tensor(cx, arena, a->tensor, &v.t));
+        break;
+    }
+    cm_attr_set(op->attrs, attr, f, &v);
+    return CM_OK;
+}
+
+static cm_status find_inputs(cameo_network *n, int n_inputs, const char *const *inputs,
+                             cm_value **out)
+{
+    for (int i = 0; i < n_inputs; i++) {
+        if (!inputs[i] || !*inputs[i])
+            continue;
+        out[i] = cm_network_find_value(n->network, inputs[i]);
+        if (!out[i])
+            return cm_fail(&n->job.cx, CM_ERR_ARGUMENT, "there is no value '%s'", inputs[i]);
+    }
+    return CM_OK;
+}
+
+/* Everything that can be wrong is found before the network changes, but for the types: a node whose
+ * types do not fit is taken out again. */
+static cm_status add_node(cameo_network *n, const char *op_name, const char *name, int n_inputs,
+                          const char *const *inputs, int n_outputs, const char *const *outputs,
+                          int n_attrs, const cameo_attr *attrs)
+{
+    cm_ctx *cx = &n->job.cx;
+    const cm_op *op = cm_op_find(op_name);
+    if (!op)
+        return cm_fail(cx, CM_ERR_UNSUPPORTED, "there is no operator '%s'", op_name);
+    if (op->traits & CM_CONTROL)
+        return cm_fail(cx, CM_ERR_UNSUPPORTED, "%s holds networks: it cannot be built by calls",
+                       op->name);
+    void *attr;
+    cm_value **in;
+    CM_TRY(cm_attr_new(cx, &n->job.arena, op->attrs, &attr));
+    for (int i = 0; i < n_attrs; i++)
+        CM_TRY(set_attr(n, op, attr, &attrs[i]));
+    CM_TRY(cm_attr_check(cx, op->attrs, attr));
+    CM_NEW_N(cx, &n->job.arena, in, n_inputs, cm_value *);
+    CM_TRY(find_inputs(n, n_inputs, inputs, in));
+    for (int i = 0; i < n_outputs; i++)
+        if (outputs[i] && *outputs[i] && cm_network_find_value(n->network, outputs[i]))
+            return cm_fail(cx, CM_ERR_ARGUMENT, "there is a value '%s' already", outputs[i]);
+    cm_node *node;
+    CM_TRY(cm_network_add_node(cx, n->network, NULL, op, name, attr, in, n_inputs, outputs,
+                               n_outputs, &node));
+    cm_status st = cm_node_infer(cx, node);
+    if (st != CM_OK)
+        cm_node_remove(node);
+    return st;
+}
+
+cameo_status cameo_network_add_node(cameo_network *network, const char *op, const char *name,
+                                    int n_inputs, const char *const *inputs, int n_outputs,
+                                    const char *const *outputs, int n_attrs,
+                                    const cameo_attr *attrs, cameo_error *error)
+{
+    if (!op || (n_inputs && !inputs) || (n_outputs && !outputs) || (n_attrs && !attrs))
+        return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "a list is NULL where its count is not 0");
+    cm_status st =
+        add_node(network, op, name, n_inputs, inputs, n_outputs, outputs, n_attrs, attrs);
+    return cm_job_end(&network->job, st, error);
+}
+
+/* Memory for the caller, with its size in front so that cameo_free needs no more than the pointer. */
+enum { FRONT = 64 };
+
+static void *give_away(const void *bytes, size_t n)
+{
+    unsigned char *p = cm_alloc(NULL, n + FRONT, FRONT);
+    if (!p)
+        return NULL;
+    size_t whole = n + FRONT;
+    memcpy(p, &whole, sizeof whole);
+    memcpy(p + FRONT, bytes, n);
+    return p + FRONT;
+}
+
+void cameo_free(void *p)
+{
+    if (!p)
+        return;
+    size_t whole;
+    memcpy(&whole, (unsigned char *)p - FRONT, sizeof whole);
+    cm_release(NULL, (unsigned char *)p - FRONT, whole);
+}
+
+cameo_status cameo_network_text(cameo_network *network, char **text, cameo_error *error)
+{
+    cm_buf b;
+    cm_buf_init(&b, network->job.cx.allocator);
+    cm_network_print(network->network, 16, &b);
+    const char *all = cm_buf_text(&b);
+    *text = b.failed ? NULL : give_away(all, b.n + 1);
+    cm_buf_deinit(&b);
+    return *text ? CAMEO_OK : cm_api_fail(error, CAMEO_ERR_MEMORY, "out of memory");
+}
+
+/* Builds report to the hooks of the build's options when those are given, else the network's. */
+static void borrow_hooks(cm_job *job, const cameo_build_options *options, cm_job *with)
+{
+    const cameo_hooks *hooks = CM_HOOKS_OF(options);
+    cm_job_init(with, hooks ? hooks : &job->hooks);
+}
+
+cameo_status cameo_build_file(cameo_network *network, const cameo_build_options *options,
+                              const char *path, cameo_error *error)
+{
+    cm_job job;
+    if (!path)
+        return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "path must not be NULL");
+    borrow_hooks(&network->job, options, &job);
+    cameo_status st = cm_job_end(&job, cm_compile_file(&job.cx, network->network, path), error);
+    cm_job_deinit(&job);
+    return st;
+}
+
+cameo_status cameo_build_memory(cameo_network *network, const cameo_build_options *options,
+                                void **bytes, size_t *n, cameo_error *error)
+{
+    cm_job job;
+    cm_buf b;
+    if (!bytes || !n)
+        return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "bytes and n must not be NULL");
+    borrow_hooks(&network->job, options, &job);
+    cm_buf_init(&b, job.cx.allocator);
+    cm_status st = cm_compile_memory(&job.cx, network->network, &b);
+    if (st == CM_OK) {
+        *bytes = give_away(b.data, b.n);
+        *n = b.n;
+        if (!*bytes)
+            st = cm_fail_memory(&job.cx);
+    }
+    cameo_status result = cm_job_end(&job, st, error);
+    cm_buf_deinit(&b);
+    cm_job_deinit(&job);
+    return result;
+}

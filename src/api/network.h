@@ -1,0 +1,20 @@
+/* network.h -- the public network, for those who build nodes and plans from it.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_API_NETWORK_H
+#define CM_API_NETWORK_H
+
+#include "api/api.h"
+#include "ir/network.h"
+#include "onnx/onnx.h"
+
+struct cameo_network {
+    cm_job job; /* its arena holds the network */
+    cm_network *network;
+    cm_onnx_source *source; /* from a file: its mappings */
+};
+
+/* A deep copy of the caller's tensor in `arena`. */
+cm_status cm_api_copy_tensor(cm_ctx *cx, cm_arena *arena, const cameo_tensor *tensor,
+                             const cm_tensor **out) CM_MUST_USE;
+
+#endif

@@ -48,9 +48,18 @@ static cm_status check_scan(cm_ctx *cx, const cm_ready_step *s)
     return CM_OK;
 }
 
+static const cm_op_id operators[] = {
+    [CM_STEP_IF] = CM_OP_IF,
+    [CM_STEP_LOOP] = CM_OP_LOOP,
+    [CM_STEP_SCAN] = CM_OP_SCAN,
+    [CM_STEP_MAP] = CM_OP_SEQUENCE_MAP,
+};
+
 cm_status cm_control_check(cm_ctx *cx, const cm_engine *e, const cm_ready_step *s)
 {
     const cm_plan_step *p = s->plan;
+    if (operators[p->kind] != s->op->id)
+        return cm_fail(cx, CM_ERR_PLAN, "the operator does not go with the kind of step");
     bool is_if = p->kind == CM_STEP_IF, loop = p->kind == CM_STEP_LOOP;
     if (p->kind == CM_STEP_SCAN)
         CM_TRY(check_scan(cx, s));

@@ -70,12 +70,11 @@ static bool has_avx_vnni(void)
 static cm_isa probe_isa(void)
 {
     uint64_t states = saved_states();
-    if ((states & STATE_AVX) != STATE_AVX || !cpuinfo_has_x86_avx2() ||
-        !cpuinfo_has_x86_fma3() || !cpuinfo_has_x86_f16c())
+    if ((states & STATE_AVX) != STATE_AVX || !cpuinfo_has_x86_avx2() || !cpuinfo_has_x86_fma3() ||
+        !cpuinfo_has_x86_f16c())
         return CM_ISA_GENERIC;
     if ((states & STATE_AVX512) != STATE_AVX512 || !cpuinfo_has_x86_avx512f() ||
-        !cpuinfo_has_x86_avx512bw() || !cpuinfo_has_x86_avx512dq() ||
-        !cpuinfo_has_x86_avx512vl())
+        !cpuinfo_has_x86_avx512bw() || !cpuinfo_has_x86_avx512dq() || !cpuinfo_has_x86_avx512vl())
         return CM_ISA_AVX2;
     if ((states & STATE_AMX) != STATE_AMX || !has_amx() || !ask_for_tiles())
         return CM_ISA_AVX512;

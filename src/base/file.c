@@ -69,7 +69,7 @@ void cm_file_unmap(cm_mapping *m)
 struct cm_file_writer {
     const cm_allocator *allocator;
     int fd;
-    char path[PATH_MAX];          /* links followed: the file itself is replaced, not the link */
+    char path[PATH_MAX]; /* links followed: the file itself is replaced, not the link */
     char temporary[PATH_MAX + 32];
 };
 

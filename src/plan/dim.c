@@ -84,8 +84,7 @@ static cm_dim add_scaled(cm_dim_table *t, cm_dim a, cm_dim b, int64_t k)
     int64_t product, sum;
     if (a == CM_DIM_ERROR || b == CM_DIM_ERROR)
         return CM_DIM_ERROR;
-    if (a >= 0 && b >= 0 && cm_mul_i64(b, k, &product) && cm_add_i64(a, product, &sum) &&
-        sum >= 0)
+    if (a >= 0 && b >= 0 && cm_mul_i64(b, k, &product) && cm_add_i64(a, product, &sum) && sum >= 0)
         return sum;
     if (!t)
         return CM_DIM_ERROR;
@@ -274,8 +273,7 @@ static bool eval_function(const dim_atom *f, int64_t a, int64_t b, int64_t *out)
     }
 }
 
-static bool eval_atom(const cm_dim_table *t, const dim_atom *f, const int64_t *values,
-                      int64_t *out)
+static bool eval_atom(const cm_dim_table *t, const dim_atom *f, const int64_t *values, int64_t *out)
 {
     if (f->kind == ATOM_SYMBOL) {
         *out = values[f->ordinal];

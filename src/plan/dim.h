@@ -25,7 +25,10 @@ typedef struct cm_dim_table cm_dim_table;
  * every function passes it through. Callers turn it into CM_ERR_MEMORY or a fresh symbol. */
 #define CM_DIM_ERROR INT64_MIN
 
-typedef enum { CM_DIM_SIZE, CM_DIM_ANY } cm_dim_sign; /* what a symbol may be: >= 0, or any integer */
+typedef enum {
+    CM_DIM_SIZE,
+    CM_DIM_ANY
+} cm_dim_sign; /* what a symbol may be: >= 0, or any integer */
 
 cm_status cm_dim_table_create(cm_ctx *cx, cm_arena *arena, cm_dim_table **out) CM_MUST_USE;
 
@@ -57,7 +60,7 @@ cm_dim cm_dim_max(cm_dim_table *t, cm_dim a, cm_dim b);
 cm_dim cm_dim_broadcast(cm_dim_table *t, cm_dim a, cm_dim b);
 /* Can the two never be equal? (Numbers that differ, or a difference that is a number not 0.) */
 bool cm_dim_never_equal(cm_dim_table *t, cm_dim a, cm_dim b);
-bool cm_dim_is_nonneg(const cm_dim_table *t, cm_dim d);  /* surely >= 0 */
+bool cm_dim_is_nonneg(const cm_dim_table *t, cm_dim d);   /* surely >= 0 */
 bool cm_dim_is_positive(const cm_dim_table *t, cm_dim d); /* surely >= 1 */
 
 /* Values for symbols, by symbol index; what has no value yet is CM_DIM_UNBOUND. */
@@ -65,7 +68,7 @@ bool cm_dim_is_positive(const cm_dim_table *t, cm_dim d); /* surely >= 1 */
 int cm_dim_symbol_count(const cm_dim_table *t);
 const char *cm_dim_symbol_name(const cm_dim_table *t, int symbol);
 cm_dim_sign cm_dim_symbol_sign(const cm_dim_table *t, int symbol);
-int cm_dim_symbol_index(const cm_dim_table *t, cm_dim d); /* -1: not a bare symbol */
+int cm_dim_symbol_index(const cm_dim_table *t, cm_dim d);        /* -1: not a bare symbol */
 int cm_dim_find_symbol(const cm_dim_table *t, const char *name); /* -1: none */
 /* False when a symbol in it is unbound, a broadcast does not fit, a divisor is 0, or on overflow. */
 bool cm_dim_eval(const cm_dim_table *t, cm_dim d, const int64_t *values, int64_t *out);
@@ -74,8 +77,8 @@ cm_dim cm_dim_substitute(cm_dim_table *t, cm_dim d, const cm_dim *to, int n_to);
 
 /* Text: "2*batch + 1". Parse takes what print writes; unknown names become symbols. */
 void cm_dim_print(const cm_dim_table *t, cm_dim d, cm_buf *out);
-cm_status cm_dim_parse(cm_ctx *cx, cm_dim_table *t, const char *text, size_t n, cm_dim *out)
-    CM_MUST_USE;
+cm_status cm_dim_parse(cm_ctx *cx, cm_dim_table *t, const char *text, size_t n,
+                       cm_dim *out) CM_MUST_USE;
 
 /* Serial form for plans: the whole table; a cm_dim keeps its integer value. Reading checks all. */
 void cm_dim_table_write(const cm_dim_table *t, cm_buf *out);

@@ -78,8 +78,8 @@ static bool take_out(cm_dim_table *t, quotient *q)
         dim_term term = q->rest.terms[i];
         int32_t mono = dim_mono_div(t, term.mono, by.mono);
         if (mono >= 0) {
-            int64_t c = mono == EMPTY_MONO ? cm_floor_div(term.coeff, by.coeff)
-                                           : term.coeff / by.coeff;
+            int64_t c =
+                mono == EMPTY_MONO ? cm_floor_div(term.coeff, by.coeff) : term.coeff / by.coeff;
             if (c)
                 taken[n_taken++] = (dim_term){c, mono};
             term.coeff -= c * by.coeff;
@@ -142,8 +142,7 @@ static bool turn(cm_dim_table *t, quotient *q, int64_t k)
 {
     dim_term last = {k - 1, EMPTY_MONO};
     q->sign = -q->sign;
-    return negate(t, &q->rest) &&
-           dim_poly_add(t, q->rest, (poly){k > 1, &last}, 1, &q->rest);
+    return negate(t, &q->rest) && dim_poly_add(t, q->rest, (poly){k > 1, &last}, 1, &q->rest);
 }
 
 /* floor((floor(x/a) + y)/k) is floor((x + a*y)/(a*k)), where there is one such inner quotient. False:

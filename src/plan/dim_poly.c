@@ -17,8 +17,9 @@ bool dim_poly_add(cm_dim_table *t, poly a, poly b, int64_t k, poly *out)
     if (!sum)
         return false;
     while (i < a.n || j < b.n) {
-        int c = i == a.n ? 1 : j == b.n ? -1
-                             : dim_compare_monos(t, a.terms[i].mono, b.terms[j].mono);
+        int c = i == a.n   ? 1
+                : j == b.n ? -1
+                           : dim_compare_monos(t, a.terms[i].mono, b.terms[j].mono);
         dim_term term;
         if (c < 0) {
             term = a.terms[i++];
@@ -45,8 +46,7 @@ static int32_t mono_mul(cm_dim_table *t, int32_t a, int32_t b)
     int32_t atoms[2 * DIM_MAX_DEGREE];
     int n = 0, i = 0, j = 0;
     while (i < x->n || j < y->n) {
-        bool first = j == y->n ||
-                     (i < x->n && dim_compare_atoms(t, x->atoms[i], y->atoms[j]) <= 0);
+        bool first = j == y->n || (i < x->n && dim_compare_atoms(t, x->atoms[i], y->atoms[j]) <= 0);
         atoms[n++] = first ? x->atoms[i++] : y->atoms[j++];
     }
     return dim_intern_mono(t, atoms, n);

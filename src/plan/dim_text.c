@@ -59,8 +59,8 @@ static void print_operand(const cm_dim_table *t, cm_dim d, bool divisor, cm_buf 
 static void print_list(const cm_dim_table *t, const dim_atom *f, cm_buf *out)
 {
     const dim_expr *e = f->a < 0 ? dim_expr_of(t, f->a) : NULL;
-    const dim_mono *m = e && e->n == 1 && e->terms[0].coeff == 1 ? &t->monos[e->terms[0].mono]
-                                                                 : NULL;
+    const dim_mono *m =
+        e && e->n == 1 && e->terms[0].coeff == 1 ? &t->monos[e->terms[0].mono] : NULL;
     const dim_atom *inner = m && m->n == 1 ? &t->atoms[m->atoms[0]] : NULL;
     if (inner && inner->kind == f->kind)
         print_list(t, inner, out);
@@ -211,8 +211,8 @@ static cm_status parse_quoted(parser *p, cm_dim *out)
         name[n++] = *p->at;
     }
     name[n] = 0;
-    cm_status st = p->at < p->end && *p->at == '\'' ? make_symbol(p, name, out)
-                                                    : fail_parse(p, "a closing '");
+    cm_status st =
+        p->at < p->end && *p->at == '\'' ? make_symbol(p, name, out) : fail_parse(p, "a closing '");
     p->at++;
     cm_arena_restore(&p->t->work, mark);
     return st;
@@ -267,12 +267,9 @@ static const struct {
     binary fn;
     bool quotient;
 } functions[] = {
-    {"floor", cm_dim_floor_div, true},
-    {"ceil", cm_dim_ceil_div, true},
-    {"mod", cm_dim_mod, false},
-    {"min", cm_dim_min, false},
-    {"max", cm_dim_max, false},
-    {"broadcast", cm_dim_broadcast, false},
+    {"floor", cm_dim_floor_div, true}, {"ceil", cm_dim_ceil_div, true},
+    {"mod", cm_dim_mod, false},        {"min", cm_dim_min, false},
+    {"max", cm_dim_max, false},        {"broadcast", cm_dim_broadcast, false},
 };
 
 static cm_status parse_name(parser *p, cm_dim *out)

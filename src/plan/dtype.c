@@ -7,10 +7,9 @@
 #include "base/size.h"
 #include "base/str.h"
 
-static const cm_dtype_info infos[CM_DTYPE_COUNT] = {
-    [CM_NO_DTYPE] = {"?", "?", 0, CM_KIND_NONE},
+static const cm_dtype_info infos[CM_DTYPE_COUNT] = {[CM_NO_DTYPE] = {"?", "?", 0, CM_KIND_NONE},
 #define X(id, number, name, onnx, bits, kind) [CM_##id] = {name, onnx, bits, CM_KIND_##kind},
-    CM_DTYPES(X)
+                                                    CM_DTYPES(X)
 #undef X
 };
 
@@ -148,14 +147,21 @@ static inline double i64_to_f64_sticky(int64_t v)
     return v < 0 ? -d : d;
 }
 
-static inline double f16_to_f64(uint16_t h)
+/* Codes of 8 bits and fewer: over many elements, from a table of what each code means. */
+static void load_codes(cm_dtype t, const uint8_t *src, int64_t n, double *dst)
 {
-    return (double)cm_f16_to_f32(h);
-}
-
-static inline double bf16_to_f64(uint16_t b)
-{
-    return (double)cm_bf16_to_f32(b);
+    enum { CODES = 256 };
+    double table[CODES];
+    bool is_small = cm_dtype_is_sub_byte(t);
+    if (n < CODES) {
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = is_small ? cm_small_float_to_f32(t, src[i]) : cm_f8_to_f32(t, src[i]);
+        return;
+    }
+    for (int i = 0; i < CODES; i++)
+        table[i] = is_small ? cm_small_float_to_f32(t, (uint8_t)i) : cm_f8_to_f32(t, (uint8_t)i);
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = table[src[i]];
 }
 
 /* One loop a type: `expr` is in terms of v, the element read. */
@@ -167,6 +173,7 @@ static inline double bf16_to_f64(uint16_t b)
             from v = s_[i_];                                                                       \
             d_[i_] = (to)(expr);                                                                   \
         }                                                                                          \
+        return;                                                                                    \
     } while (0)
 
 #define F8_CASES                                                                                   \
@@ -180,111 +187,96 @@ static inline double bf16_to_f64(uint16_t b)
     case CM_F6E2M3:                                                                                \
     case CM_F6E3M2
 
+/* Each of the four is a table, a type a line. */
+/* clang-format off */
+
 void cm_load_f64(cm_dtype t, const void *src, int64_t n, double *dst)
 {
     switch (t) {
-    case CM_F64: EACH(double, double, v); break;
-    case CM_F32: EACH(float, double, v); break;
-    case CM_F16: EACH(uint16_t, double, f16_to_f64(v)); break;
-    case CM_BF16: EACH(uint16_t, double, bf16_to_f64(v)); break;
-    case CM_I64: EACH(int64_t, double, v); break;
-    case CM_U64: EACH(uint64_t, double, v); break;
-    case CM_I32: EACH(int32_t, double, v); break;
-    case CM_U32: EACH(uint32_t, double, v); break;
-    case CM_I16: EACH(int16_t, double, v); break;
-    case CM_U16: EACH(uint16_t, double, v); break;
-    case CM_I8:
-    case CM_I4:
-    case CM_I2: EACH(int8_t, double, v); break;
-    case CM_U8:
-    case CM_U4:
-    case CM_U2: EACH(uint8_t, double, v); break;
-    case CM_BOOL: EACH(uint8_t, double, v != 0); break;
-    F8_CASES: EACH(uint8_t, double, cm_f8_to_f32(t, v)); break;
-    SMALL_FLOAT_CASES: EACH(uint8_t, double, cm_small_float_to_f32(t, v)); break;
-    default: memset(dst, 0, (size_t)n * sizeof *dst); break;
+    case CM_F64: EACH(double, double, v);
+    case CM_F32: EACH(float, double, v);
+    case CM_F16: EACH(uint16_t, double, cm_f16_to_f32(v));
+    case CM_BF16: EACH(uint16_t, double, cm_bf16_to_f32(v));
+    case CM_I64: EACH(int64_t, double, v);
+    case CM_U64: EACH(uint64_t, double, v);
+    case CM_I32: EACH(int32_t, double, v);
+    case CM_U32: EACH(uint32_t, double, v);
+    case CM_I16: EACH(int16_t, double, v);
+    case CM_U16: EACH(uint16_t, double, v);
+    case CM_I8: case CM_I4: case CM_I2: EACH(int8_t, double, v);
+    case CM_U8: case CM_U4: case CM_U2: EACH(uint8_t, double, v);
+    case CM_BOOL: EACH(uint8_t, double, v != 0);
+    F8_CASES: SMALL_FLOAT_CASES: load_codes(t, src, n, dst); return;
+    default: memset(dst, 0, (size_t)n * sizeof *dst);
     }
 }
 
 void cm_store_f64(cm_dtype t, const double *src, int64_t n, void *dst)
 {
     switch (t) {
-    case CM_F64: EACH(double, double, v); break;
-    case CM_F32: EACH(double, float, v); break;
-    case CM_F16: EACH(double, uint16_t, cm_f64_to_f16(v)); break;
-    case CM_BF16: EACH(double, uint16_t, cm_f64_to_bf16(v)); break;
-    case CM_I64:
-    case CM_U64: EACH(double, uint64_t, f64_to_u64(v)); break;
-    case CM_I32:
-    case CM_U32: EACH(double, uint32_t, f64_to_u64(v)); break;
-    case CM_I16:
-    case CM_U16: EACH(double, uint16_t, f64_to_u64(v)); break;
-    case CM_I8:
-    case CM_U8: EACH(double, uint8_t, f64_to_u64(v)); break;
-    case CM_I4: EACH(double, int8_t, sign_extend((unsigned)f64_to_u64(v), 4)); break;
-    case CM_I2: EACH(double, int8_t, sign_extend((unsigned)f64_to_u64(v), 2)); break;
-    case CM_U4: EACH(double, uint8_t, f64_to_u64(v) & 15); break;
-    case CM_U2: EACH(double, uint8_t, f64_to_u64(v) & 3); break;
-    case CM_BOOL: EACH(double, uint8_t, v != 0); break;
-    F8_CASES: EACH(double, uint8_t, cm_f64_to_f8(t, v, false)); break;
-    SMALL_FLOAT_CASES: EACH(double, uint8_t, cm_f64_to_small_float(t, v)); break;
-    default: break;
+    case CM_F64: EACH(double, double, v);
+    case CM_F32: EACH(double, float, v);
+    case CM_F16: EACH(double, uint16_t, cm_f64_to_f16(v));
+    case CM_BF16: EACH(double, uint16_t, cm_f64_to_bf16(v));
+    case CM_I64: case CM_U64: EACH(double, uint64_t, f64_to_u64(v));
+    case CM_I32: case CM_U32: EACH(double, uint32_t, f64_to_u64(v));
+    case CM_I16: case CM_U16: EACH(double, uint16_t, f64_to_u64(v));
+    case CM_I8: case CM_U8: EACH(double, uint8_t, f64_to_u64(v));
+    case CM_I4: EACH(double, int8_t, sign_extend((unsigned)f64_to_u64(v), 4));
+    case CM_I2: EACH(double, int8_t, sign_extend((unsigned)f64_to_u64(v), 2));
+    case CM_U4: EACH(double, uint8_t, f64_to_u64(v) & 15);
+    case CM_U2: EACH(double, uint8_t, f64_to_u64(v) & 3);
+    case CM_BOOL: EACH(double, uint8_t, v != 0);
+    F8_CASES: EACH(double, uint8_t, cm_f64_to_f8(t, v, false));
+    SMALL_FLOAT_CASES: EACH(double, uint8_t, cm_f64_to_small_float(t, v));
+    default: return;
     }
 }
 
 void cm_load_i64(cm_dtype t, const void *src, int64_t n, int64_t *dst)
 {
     switch (t) {
-    case CM_I64:
-    case CM_U64: EACH(int64_t, int64_t, v); break;
-    case CM_I32: EACH(int32_t, int64_t, v); break;
-    case CM_U32: EACH(uint32_t, int64_t, v); break;
-    case CM_I16: EACH(int16_t, int64_t, v); break;
-    case CM_U16: EACH(uint16_t, int64_t, v); break;
-    case CM_I8:
-    case CM_I4:
-    case CM_I2: EACH(int8_t, int64_t, v); break;
-    case CM_U8:
-    case CM_U4:
-    case CM_U2: EACH(uint8_t, int64_t, v); break;
-    case CM_BOOL: EACH(uint8_t, int64_t, v != 0); break;
-    case CM_F64: EACH(double, int64_t, f64_to_u64(v)); break;
-    case CM_F32: EACH(float, int64_t, f64_to_u64((double)v)); break;
-    case CM_F16: EACH(uint16_t, int64_t, f64_to_u64(f16_to_f64(v))); break;
-    case CM_BF16: EACH(uint16_t, int64_t, f64_to_u64(bf16_to_f64(v))); break;
-    F8_CASES: EACH(uint8_t, int64_t, f64_to_u64((double)cm_f8_to_f32(t, v))); break;
-    SMALL_FLOAT_CASES:
-        EACH(uint8_t, int64_t, f64_to_u64((double)cm_small_float_to_f32(t, v)));
-        break;
-    default: memset(dst, 0, (size_t)n * sizeof *dst); break;
+    case CM_I64: case CM_U64: EACH(int64_t, int64_t, v);
+    case CM_I32: EACH(int32_t, int64_t, v);
+    case CM_U32: EACH(uint32_t, int64_t, v);
+    case CM_I16: EACH(int16_t, int64_t, v);
+    case CM_U16: EACH(uint16_t, int64_t, v);
+    case CM_I8: case CM_I4: case CM_I2: EACH(int8_t, int64_t, v);
+    case CM_U8: case CM_U4: case CM_U2: EACH(uint8_t, int64_t, v);
+    case CM_BOOL: EACH(uint8_t, int64_t, v != 0);
+    case CM_F64: EACH(double, int64_t, f64_to_u64(v));
+    case CM_F32: EACH(float, int64_t, f64_to_u64((double)v));
+    case CM_F16: EACH(uint16_t, int64_t, f64_to_u64((double)cm_f16_to_f32(v)));
+    case CM_BF16: EACH(uint16_t, int64_t, f64_to_u64((double)cm_bf16_to_f32(v)));
+    F8_CASES: EACH(uint8_t, int64_t, f64_to_u64((double)cm_f8_to_f32(t, v)));
+    SMALL_FLOAT_CASES: EACH(uint8_t, int64_t, f64_to_u64((double)cm_small_float_to_f32(t, v)));
+    default: memset(dst, 0, (size_t)n * sizeof *dst);
     }
 }
 
 void cm_store_i64(cm_dtype t, const int64_t *src, int64_t n, void *dst)
 {
     switch (t) {
-    case CM_I64:
-    case CM_U64: EACH(int64_t, uint64_t, v); break;
-    case CM_I32:
-    case CM_U32: EACH(int64_t, uint32_t, v); break;
-    case CM_I16:
-    case CM_U16: EACH(int64_t, uint16_t, v); break;
-    case CM_I8:
-    case CM_U8: EACH(int64_t, uint8_t, v); break;
-    case CM_I4: EACH(int64_t, int8_t, sign_extend((unsigned)v, 4)); break;
-    case CM_I2: EACH(int64_t, int8_t, sign_extend((unsigned)v, 2)); break;
-    case CM_U4: EACH(int64_t, uint8_t, v & 15); break;
-    case CM_U2: EACH(int64_t, uint8_t, v & 3); break;
-    case CM_BOOL: EACH(int64_t, uint8_t, v != 0); break;
-    case CM_F64: EACH(int64_t, double, v); break;
-    case CM_F32: EACH(int64_t, float, v); break;
-    case CM_F16: EACH(int64_t, uint16_t, cm_f64_to_f16(i64_to_f64_sticky(v))); break;
-    case CM_BF16: EACH(int64_t, uint16_t, cm_f64_to_bf16(i64_to_f64_sticky(v))); break;
-    F8_CASES: EACH(int64_t, uint8_t, cm_f64_to_f8(t, i64_to_f64_sticky(v), false)); break;
-    SMALL_FLOAT_CASES: EACH(int64_t, uint8_t, cm_f64_to_small_float(t, (double)v)); break;
-    default: break;
+    case CM_I64: case CM_U64: EACH(int64_t, uint64_t, v);
+    case CM_I32: case CM_U32: EACH(int64_t, uint32_t, v);
+    case CM_I16: case CM_U16: EACH(int64_t, uint16_t, v);
+    case CM_I8: case CM_U8: EACH(int64_t, uint8_t, v);
+    case CM_I4: EACH(int64_t, int8_t, sign_extend((unsigned)v, 4));
+    case CM_I2: EACH(int64_t, int8_t, sign_extend((unsigned)v, 2));
+    case CM_U4: EACH(int64_t, uint8_t, v & 15);
+    case CM_U2: EACH(int64_t, uint8_t, v & 3);
+    case CM_BOOL: EACH(int64_t, uint8_t, v != 0);
+    case CM_F64: EACH(int64_t, double, v);
+    case CM_F32: EACH(int64_t, float, v);
+    case CM_F16: EACH(int64_t, uint16_t, cm_f64_to_f16(i64_to_f64_sticky(v)));
+    case CM_BF16: EACH(int64_t, uint16_t, cm_f64_to_bf16(i64_to_f64_sticky(v)));
+    F8_CASES: EACH(int64_t, uint8_t, cm_f64_to_f8(t, i64_to_f64_sticky(v), false));
+    SMALL_FLOAT_CASES: EACH(int64_t, uint8_t, cm_f64_to_small_float(t, (double)v));
+    default: return;
     }
 }
+
+/* clang-format on */
 
 static const void *element(cm_dtype t, const void *data, int64_t index)
 {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* X(id, number, name, onnx name, bits, kind). The numbers are those of ONNX's TensorProto.DataType
  * and stand in plan files: never renumber. */
@@ -44,11 +45,16 @@ typedef enum {
 #define X(id, number, name, onnx, bits, kind) CM_##id = number,
     CM_DTYPES(X)
 #undef X
-    CM_DTYPE_COUNT = 29
+        CM_DTYPE_COUNT = 29
 } cm_dtype;
 
 typedef enum {
-    CM_KIND_NONE, CM_KIND_FLOAT, CM_KIND_INT, CM_KIND_UINT, CM_KIND_BOOLEAN, CM_KIND_STRING,
+    CM_KIND_NONE,
+    CM_KIND_FLOAT,
+    CM_KIND_INT,
+    CM_KIND_UINT,
+    CM_KIND_BOOLEAN,
+    CM_KIND_STRING,
     CM_KIND_COMPLEX
 } cm_dtype_kind;
 
@@ -99,9 +105,28 @@ void cm_set_f64(cm_dtype t, void *data, int64_t index, double v);
 void cm_set_i64(cm_dtype t, void *data, int64_t index, int64_t v);
 
 /* One value. Bits in, bits out; rounding to nearest even. */
-float cm_f16_to_f32(uint16_t h);
+static inline float cm_bf16_to_f32(uint16_t b)
+{
+    uint32_t bits = (uint32_t)b << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+static inline float cm_f16_to_f32(uint16_t h)
+{
+    uint32_t bits = (uint32_t)(h & 0x7fff) << 13;
+    float x;
+    if (bits < 0x7c00 << 13) {
+        /* the exponent field is too small by 112, in denormals too: scale by 2^112 */
+        memcpy(&x, &bits, sizeof x);
+        x *= 0x1p112f;
+    } else { /* infinity, NaN */
+        bits |= 0x7f800000;
+        memcpy(&x, &bits, sizeof x);
+    }
+    return h & 0x8000 ? -x : x;
+}
 uint16_t cm_f64_to_f16(double x);
-float cm_bf16_to_f32(uint16_t b);
 uint16_t cm_f64_to_bf16(double x);
 float cm_f8_to_f32(cm_dtype t, uint8_t code);
 /* `saturate`: overflow gives the largest finite value of that sign, as ONNX's Cast does by default;

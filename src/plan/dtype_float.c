@@ -14,12 +14,12 @@
 #include "plan/dtype.h"
 
 typedef struct format {
-    int bits;        /* of the whole code */
-    int fraction;    /* bits of the fraction */
-    int e_min;       /* exponent of the smallest normal number */
-    unsigned max;    /* code of the largest finite number */
-    unsigned inf;    /* code that overflow gives: infinity, or NaN where there is none */
-    unsigned nan;    /* code of NaN; where `unsigned_zero`, with no sign added */
+    int bits;           /* of the whole code */
+    int fraction;       /* bits of the fraction */
+    int e_min;          /* exponent of the smallest normal number */
+    unsigned max;       /* code of the largest finite number */
+    unsigned inf;       /* code that overflow gives: infinity, or NaN where there is none */
+    unsigned nan;       /* code of NaN; where `unsigned_zero`, with no sign added */
     bool unsigned_zero; /* the FNUZ formats: no negative zero, its code is the one NaN */
 } format;
 
@@ -28,21 +28,21 @@ static const format bf16_format = {16, 7, -126, 0x7f7f, 0x7f80, 0x7fc0, false};
 
 static format f8_format(cm_dtype t)
 {
-    switch (t) {
-    case CM_F8E4M3FN: return (format){8, 3, -6, 0x7e, 0x7f, 0x7f, false};
-    case CM_F8E4M3FNUZ: return (format){8, 3, -7, 0x7f, 0x80, 0x80, true};
-    case CM_F8E5M2: return (format){8, 2, -14, 0x7b, 0x7c, 0x7e, false};
-    default: return (format){8, 2, -15, 0x7f, 0x80, 0x80, true}; /* F8E5M2FNUZ */
-    }
+    static const format all[] = {
+        {8, 3, -6, 0x7e, 0x7f, 0x7f, false},  /* F8E4M3FN */
+        {8, 3, -7, 0x7f, 0x80, 0x80, true},   /* F8E4M3FNUZ */
+        {8, 2, -14, 0x7b, 0x7c, 0x7e, false}, /* F8E5M2 */
+        {8, 2, -15, 0x7f, 0x80, 0x80, true},  /* F8E5M2FNUZ */
+    };
+    return all[t - CM_F8E4M3FN];
 }
 
 static format small_format(cm_dtype t)
 {
-    switch (t) {
-    case CM_F4E2M1: return (format){4, 1, 0, 0x7, 0x7, 0, false};
-    case CM_F6E2M3: return (format){6, 3, 0, 0x1f, 0x1f, 0, false};
-    default: return (format){6, 2, -2, 0x1f, 0x1f, 0, false}; /* F6E3M2 */
-    }
+    static const format e2m1 = {4, 1, 0, 0x7, 0x7, 0, false};
+    static const format e2m3 = {6, 3, 0, 0x1f, 0x1f, 0, false};
+    static const format e3m2 = {6, 2, -2, 0x1f, 0x1f, 0, false};
+    return t == CM_F4E2M1 ? e2m1 : t == CM_F6E2M3 ? e2m3 : e3m2;
 }
 
 static inline uint64_t bits_of(double x)
@@ -103,22 +103,6 @@ static inline float decode(const format *f, unsigned code)
     }
     float x = (float)fraction * float_of((uint32_t)(e + 127) << 23);
     return code >> (f->bits - 1) ? -x : x;
-}
-
-float cm_f16_to_f32(uint16_t h)
-{
-    uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13;
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16;
-    if ((h & 0x7c00) == 0x7c00)
-        return float_of(sign | magnitude | 0x7f800000);
-    /* the exponent field is too small by 112, in denormals too: scale by 2^112 */
-    float x = float_of(magnitude) * 0x1p112f;
-    return sign ? -x : x;
-}
-
-float cm_bf16_to_f32(uint16_t b)
-{
-    return float_of((uint32_t)b << 16);
 }
 
 uint16_t cm_f64_to_f16(double x)

@@ -242,9 +242,8 @@ cm_type cm_type_of_datum(const cm_datum *d)
     case CM_MAP:
         if (d->n < 2)
             return (cm_type){.kind = CM_MAP};
-        return (cm_type){.kind = CM_MAP,
-                         .key = d->items[0].tensor.dtype,
-                         .dtype = d->items[1].tensor.dtype};
+        return (cm_type){
+            .kind = CM_MAP, .key = d->items[0].tensor.dtype, .dtype = d->items[1].tensor.dtype};
     case CM_NOTHING:
         break;
     }

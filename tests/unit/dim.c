@@ -233,14 +233,30 @@ static both apply(int op, both a, both b)
             q = ok ? x / y - (x % y != 0 && (x < 0) != (y < 0)) : 0;
         }
         switch (op) {
-        case 0: v = x + y; break;
-        case 1: v = x - y; break;
-        case 2: v = x * y; break;
-        case 3: v = q; break;
-        case 4: v = ok ? q + (x % y != 0) : 0; break;
-        case 5: v = x - q * y; break;
-        case 6: v = cm_min_i64(x, y); break;
-        case 7: v = cm_max_i64(x, y); break;
+        case 0:
+            v = x + y;
+            break;
+        case 1:
+            v = x - y;
+            break;
+        case 2:
+            v = x * y;
+            break;
+        case 3:
+            v = q;
+            break;
+        case 4:
+            v = ok ? q + (x % y != 0) : 0;
+            break;
+        case 5:
+            v = x - q * y;
+            break;
+        case 6:
+            v = cm_min_i64(x, y);
+            break;
+        case 7:
+            v = cm_max_i64(x, y);
+            break;
         default:
             v = x == 1 ? y : x;
             ok = ok && (x == y || x == 1 || y == 1);
@@ -376,8 +392,8 @@ static void growth_is_bounded(void **state)
     /* products of sums: (a0 + b0)(a1 + b1)... has 2^n terms */
     cm_dim product = 1;
     for (int i = 0; i < 40 && product != CM_DIM_ERROR; i++) {
-        cm_dim sum = cm_dim_add(t, cm_dim_fresh(t, "a", CM_DIM_SIZE),
-                                cm_dim_fresh(t, "b", CM_DIM_SIZE));
+        cm_dim sum =
+            cm_dim_add(t, cm_dim_fresh(t, "a", CM_DIM_SIZE), cm_dim_fresh(t, "b", CM_DIM_SIZE));
         product = cm_dim_mul(t, product, sum);
     }
     assert_int_equal(product, CM_DIM_ERROR);
@@ -398,10 +414,10 @@ static void growth_is_bounded(void **state)
 static void bad_text_gets_a_sentence(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",     "+",          "1 +",     "a b",   "(a",
-                                      "a)",   "floor(a)",   "floor(a/)", "min(a,", "'a",
-                                      "2a",   "99999999999999999999", "a//0", "a % 0", "a/2",
-                                      "floor(a/b/c)", "\\"};
+    static const char *const bad[] = {
+        "",         "+",         "1 +",    "a b",          "(a", "a)",
+        "floor(a)", "floor(a/)", "min(a,", "'a",           "2a", "99999999999999999999",
+        "a//0",     "a % 0",     "a/2",    "floor(a/b/c)", "\\"};
     cm_dim d;
     for (int i = 0; i < CM_COUNT(bad); i++) {
         cx.message[0] = 0;
@@ -418,9 +434,18 @@ static void bad_text_gets_a_sentence(void **state)
 /* A table with something of everything. */
 static int fill_table(cm_dim *dims, int max)
 {
-    static const char *const texts[] = {
-        "n", "any", "2*n + 1", "floor((h - 1)/2)", "ceil(h/w)", "min(n, h, w)", "max(h - 1, 0)",
-        "broadcast(n, h)*w", "-5", "-n", "floor(min(n, 3*h)/(w + 1))", "'odd name'*n*n"};
+    static const char *const texts[] = {"n",
+                                        "any",
+                                        "2*n + 1",
+                                        "floor((h - 1)/2)",
+                                        "ceil(h/w)",
+                                        "min(n, h, w)",
+                                        "max(h - 1, 0)",
+                                        "broadcast(n, h)*w",
+                                        "-5",
+                                        "-n",
+                                        "floor(min(n, 3*h)/(w + 1))",
+                                        "'odd name'*n*n"};
     int n = 0;
     cm_dim_symbol(t, "any", CM_DIM_ANY);
     for (; n < CM_COUNT(texts) && n < max; n++)

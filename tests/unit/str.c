@@ -17,11 +17,19 @@ static void near_names_are_suggested(void **state)
     static const struct {
         const char *word, *want;
     } cases[] = {
-        {"biuld", "build"},   /* neighbours swapped */
-        {"BUILD", "build"},   /* case is ignored */
-        {"bulid", "build"},   {"bild", "build"},       {"benchh", "bench"}, {"rnu", "run"},
-        {"inspct", "inspect"}, {"explian", "explain"}, {"profiel", "profile"},
-        {"zzz", NULL},        {"x", NULL},             {"", NULL},          {"serve", NULL},
+        {"biuld", "build"}, /* neighbours swapped */
+        {"BUILD", "build"}, /* case is ignored */
+        {"bulid", "build"},
+        {"bild", "build"},
+        {"benchh", "bench"},
+        {"rnu", "run"},
+        {"inspct", "inspect"},
+        {"explian", "explain"},
+        {"profiel", "profile"},
+        {"zzz", NULL},
+        {"x", NULL},
+        {"", NULL},
+        {"serve", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *got = cm_suggest(cases[i].word, verbs, 6);

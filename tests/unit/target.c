@@ -43,9 +43,9 @@ static void names_are_read_and_written(void **state)
 static void others_are_refused_with_a_sentence(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",      "gpu",    "cpu:",     "cpu:sse", "cuda:",
-                                      "cuda:x", "cuda:-1", "cuda:99999999999", "sm_",  "sm_9",
-                                      "sm_90a", "CPU"};
+    static const char *const bad[] = {"",      "gpu",    "cpu:",    "cpu:sse",
+                                      "cuda:", "cuda:x", "cuda:-1", "cuda:99999999999",
+                                      "sm_",   "sm_9",   "sm_90a",  "CPU"};
     cm_ctx cx = {0};
     for (int i = 0; i < CM_COUNT(bad); i++) {
         cm_target t;

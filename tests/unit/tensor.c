@@ -74,13 +74,13 @@ static void strided_elements_are_copied_in_order(void **state)
     } cases[] = {
         {0, {0}, {0}, 7},
         {1, {5}, {3}, 2},
-        {1, {5}, {-1}, 9},                       /* backwards */
-        {2, {3, 4}, {1, 3}, 0},                  /* transposed */
-        {3, {2, 3, 4}, {60, 20, 5}, 1},          /* every fifth */
-        {3, {4, 1, 5}, {0, 9, 1}, 10},           /* broadcast */
-        {4, {2, 2, 3, 5}, {60, 30, 10, 2}, 0},   /* joins axes */
-        {4, {2, 3, 2, 2}, {12, 4, 2, 1}, 0},     /* dense */
-        {2, {3, 0}, {1, 1}, 0},                  /* empty */
+        {1, {5}, {-1}, 9},                     /* backwards */
+        {2, {3, 4}, {1, 3}, 0},                /* transposed */
+        {3, {2, 3, 4}, {60, 20, 5}, 1},        /* every fifth */
+        {3, {4, 1, 5}, {0, 9, 1}, 10},         /* broadcast */
+        {4, {2, 2, 3, 5}, {60, 30, 10, 2}, 0}, /* joins axes */
+        {4, {2, 3, 2, 2}, {12, 4, 2, 1}, 0},   /* dense */
+        {2, {3, 0}, {1, 1}, 0},                /* empty */
     };
     for (int i = 0; i < CM_COUNT(cases); i++) {
         cm_tensor t = {.dtype = CM_U16, .rank = cases[i].rank, .data = from + cases[i].offset};
@@ -96,8 +96,8 @@ static void strided_elements_are_copied_in_order(void **state)
             for (int64_t b = 0; b < d[1]; b++)
                 for (int64_t c = 0; c < d[2]; c++)
                     for (int64_t e = 0; e < d[3]; e++)
-                        assert_int_equal(to[n++], cases[i].offset + a * s[0] + b * s[1] +
-                                                      c * s[2] + e * s[3]);
+                        assert_int_equal(to[n++], cases[i].offset + a * s[0] + b * s[1] + c * s[2] +
+                                                      e * s[3]);
     }
 }
 

@@ -59,7 +59,7 @@ cm_status cm_up_result(cm_pending *u, int i, cm_value *v) CM_MUST_USE;
     X(axes) X(split) X(slice) X(top_k) X(reshape) X(tile) X(pad) X(clip) X(dft) X(scatter)         \
     X(broadcast) X(prelu) X(gemm) X(softmax) X(concat) X(selu)                                     \
     X(upsample) X(resize_10) X(resize_11) X(grid_sample) X(roi_align)                              \
-    X(batch_norm) X(group_norm) X(dropout) X(lp_pool) X(rnn)                                       \
+    X(batch_norm) X(group_norm) X(dropout) X(lp_pool) X(average_pool) X(rnn)                       \
     X(cast_by_name) X(one_hot) X(label_encoder) X(scan) X(flex_attention)
 #define X(id) cm_status cm_up_##id(cm_pending *u);
 CM_UPGRADES(X)

@@ -117,6 +117,12 @@ cm_status cm_up_lp_pool(cm_pending *u)
     return cm_up_set_int(u, "p", (int64_t)p);
 }
 
+/* Of 19 to 21: with ceil_mode and count_include_pad a window that overhangs counted whole. */
+cm_status cm_up_average_pool(cm_pending *u)
+{
+    return cm_up_set_int(u, "count_overhang", 1);
+}
+
 /* RNN, GRU, LSTM up to 6: whether Y is there is what its name says. */
 cm_status cm_up_rnn(cm_pending *u)
 {

@@ -15,6 +15,8 @@ typedef struct {
     int64_t ceil_mode;
     cm_ints dilations, kernel_shape, pads, strides;
     int64_t storage_order, count_include_pad, p;
+    int64_t count_overhang; /* ours: with count_include_pad, count past the end padding too, as
+                             * AveragePool of opsets 19 to 21 does in ceil_mode */
 } pool_attr;
 
 #define SHARED_FIELDS                                                                              \
@@ -23,7 +25,8 @@ typedef struct {
         CM_ATTR_INTS(pool_attr, pads, 0), CM_ATTR_INTS(pool_attr, strides, 0)
 
 CM_ATTRS(max_pool, pool_attr, SHARED_FIELDS, CM_ATTR_INT(pool_attr, storage_order, 0))
-CM_ATTRS(average_pool, pool_attr, SHARED_FIELDS, CM_ATTR_INT(pool_attr, count_include_pad, 0))
+CM_ATTRS(average_pool, pool_attr, SHARED_FIELDS, CM_ATTR_INT(pool_attr, count_include_pad, 0),
+         CM_ATTR_INT(pool_attr, count_overhang, 0))
 CM_ATTRS(lp_pool, pool_attr, SHARED_FIELDS, CM_ATTR_INT(pool_attr, p, 2))
 
 static cm_window_attr window_attr(const pool_attr *a)
@@ -139,7 +142,7 @@ static double divisor(const job *j, const int64_t *o, const seen *s)
         int64_t first, end, from = o[d] * j->w.stride[d];
         int64_t padded = j->in[d] + j->w.pad_begin[d] + j->w.pad_end[d];
         span(&j->w, d, from, 0, padded, &first, &end);
-        n *= (double)(end - first);
+        n *= (double)(j->a->count_overhang ? j->w.kernel[d] : end - first);
     }
     return n;
 }

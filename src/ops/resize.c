@@ -75,13 +75,18 @@ static cm_status list_axes(cm_ctx *cx, const resize_attr *a, int rank, int *axes
     return CM_OK;
 }
 
-/* An optional list that is there: given, and not a tensor of no elements. */
-static bool given(const cm_infer *f, int i)
+/* A list of no elements stands for an absent one; with a symbolic length nobody knows yet. */
+typedef enum { ABSENT, MAYBE, GIVEN } presence;
+
+static presence presence_of(const cm_infer *f, int i)
 {
+    int64_t n;
     if (!cm_infer_has(f, i))
-        return false;
+        return ABSENT;
     const cm_type *t = f->in[i].type;
-    return !(t->rank == 1 && t->dims[0] == 0);
+    if (t->rank != 1)
+        return t->rank < 0 ? MAYBE : GIVEN;
+    return !cm_infer_const(f, t->dims[0], &n) ? MAYBE : n > 0 ? GIVEN : ABSENT;
 }
 
 static cm_status check_count(cm_infer *f, const char *name, int i, int64_t wanted)
@@ -117,7 +122,7 @@ static bool is_crop(const resize_attr *a)
 static bool region(const cm_infer *f, int i, int n, double *share)
 {
     *share = 1;
-    if (!is_crop(f->attr) || !given(f, ROI))
+    if (!is_crop(f->attr) || presence_of(f, ROI) == ABSENT)
         return true;
     const cm_tensor *roi = f->in[ROI].constant;
     if (!roi)
@@ -211,9 +216,10 @@ static cm_status infer(cm_infer *f)
         (kind == CM_KIND_STRING || kind == CM_KIND_COMPLEX))
         return cm_fail(f->cx, CM_ERR_UNSUPPORTED, "elements of %s cannot be interpolated",
                        cm_dtype_name(f->in[X].type->dtype));
-    if (given(f, SCALES) == given(f, SIZES))
+    presence scales = presence_of(f, SCALES), sizes = presence_of(f, SIZES);
+    if (scales == sizes && scales != MAYBE)
         return cm_fail(f->cx, CM_ERR_MODEL, "%s of scales and sizes given, wanted one",
-                       given(f, SIZES) ? "both" : "neither");
+                       scales == GIVEN ? "both" : "neither");
     if (!cm_infer_ranked(f, X)) {
         cm_infer_unknown(f, 0);
         return CM_OK;
@@ -221,13 +227,15 @@ static cm_status infer(cm_infer *f)
     const cm_type *x = f->in[X].type;
     int axes[CM_MAX_RANK], n;
     CM_TRY(list_axes(f->cx, a, x->rank, axes, &n));
-    if (is_crop(a) && given(f, ROI))
+    if (is_crop(a) && presence_of(f, ROI) == GIVEN)
         CM_TRY(check_count(f, "elements of roi", ROI, 2 * n));
     cm_dim dims[CM_MAX_RANK];
     memcpy(dims, x->dims, sizeof dims);
-    if (given(f, SCALES))
+    for (int i = 0; i < n && scales == sizes; i++)
+        dims[axes[i]] = cm_infer_fresh(f, "resized");
+    if (scales > sizes)
         CM_TRY(infer_scales(f, n, axes, dims));
-    else
+    else if (sizes > scales)
         CM_TRY(infer_sizes(f, n, axes, dims));
     for (int d = 0; d < x->rank; d++)
         if (x->dims[d] == 0 && dims[d] > 0)

@@ -16,6 +16,7 @@
 #include "base/cpu.h"
 #include "cli/close.h"
 #include "cli/model.h"
+#include "io/io.h"
 
 typedef struct {
     double rtol, atol, scale_atol, timeout;
@@ -168,6 +169,8 @@ static cm_status read_pb(cm_ctx *cx, const char *path, const cm_type *type, cm_d
     cm_mapping m;
     CM_TRY(cm_file_map(cx, path, &m));
     cm_status st = cm_onnx_read_datum(cx, cx->arena, m.data, m.n, type, out);
+    if (st == CM_OK && out->kind == CM_TENSOR && type->kind == CM_TENSOR)
+        cm_npy_view(&out->tensor, type->dtype); /* old data holds bfloat16 as its bits, in uint16 */
     return st == CM_OK ? st : cm_while(cx, st, "%s", path); /* the mapping lives with the process */
 }
 

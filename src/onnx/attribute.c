@@ -199,6 +199,11 @@ static cm_status unknown(cm_pending *u, const cm_attr_desc *d, const char *name)
     for (int i = 0; i < n; i++)
         names[i] = d->fields[i].name;
     const char *near = cm_suggest(name, names, n);
+    if (u->early) { /* another project's operator: its attributes were never checked */
+        cm_log(u->im->cx, CM_LOG_WARNING, "%s node '%s': attribute '%s' is unknown and ignored", u->op,
+               u->name, name);
+        return CM_OK;
+    }
     return cm_fail(u->im->cx, CM_ERR_MODEL, "there is no attribute '%s' in opset %lld%s%s%s", name,
                    (long long)u->version, near ? ": did you mean '" : "", near ? near : "",
                    near ? "'?" : "");
@@ -215,8 +220,10 @@ cm_status cm_onnx_attr_struct(cm_pending *u, const cm_op *op, void **out)
         pb_attribute_type t = cm_onnx_attr_type(a->p);
         if (!f && ((op->traits & CM_CONTROL && t == PB_ATTR_GRAPH) || is_ignored(a->name)))
             continue;
-        if (!f)
-            return unknown(u, d, a->name);
+        if (!f) {
+            CM_TRY(unknown(u, d, a->name));
+            continue;
+        }
         cm_status st = set_field(u, d, f, a->p, attr);
         if (st != CM_OK)
             return cm_while(u->im->cx, st, "attribute '%s'", a->name);

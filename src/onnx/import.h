@@ -72,6 +72,7 @@ typedef struct cm_pending {
     int n_unwrap;
     bool *unwrap; /* outputs that are optionals here and their contents in the model */
     bool done;
+    bool early; /* the operator stands in an opset that did not have it yet */
     bool named; /* the failure's sentence names the node already */
 } cm_pending;
 

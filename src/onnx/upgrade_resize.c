@@ -105,6 +105,8 @@ cm_status cm_up_resize_11(cm_pending *u)
     bool found;
     for (int i = 1; i < u->n_in; i++)
         forget_if_empty(u, i);
+    if (u->version < 13 && u->n_in > 3 && u->in[3])
+        u->in[2] = NULL; /* scales had to be there, and be empty, when sizes are */
     const cm_attribute *a = cm_onnx_find_attr(u, "coordinate_transformation_mode");
     const cm_attribute *mode = cm_onnx_find_attr(u, "mode");
     if (!a || !cm_str_equal(a->p->s, cm_str_of("tf_half_pixel_for_nn")))

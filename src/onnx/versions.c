@@ -69,6 +69,7 @@ cm_status cm_onnx_upgrade(cm_pending *u)
         cm_log(u->im->cx, CM_LOG_WARNING, "%s node '%s' is of opset %d, the model imports %lld",
                u->op, u->name, first, (long long)u->version);
         u->version = first;
+        u->early = true;
     }
     for (int i = 0; r && i < CM_COUNT(r->steps) && r->steps[i].run && !u->done; i++)
         if (u->version >= r->steps[i].from && u->version <= r->steps[i].to)

@@ -241,6 +241,8 @@ static cm_status join_dim(cm_infer *f, cm_dim a, cm_dim b, int from_right, cm_di
                        (long long)x, (long long)y, from_right);
     }
     *out = f->dims ? cm_dim_broadcast(f->dims, a, b) : CM_DIM_ERROR;
+    if (*out == CM_DIM_ERROR && f->dims) /* the expression grew past the table's bound */
+        *out = cm_infer_fresh(f, "broadcast");
     return *out == CM_DIM_ERROR ? cm_fail_memory(f->cx) : CM_OK;
 }
 

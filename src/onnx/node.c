@@ -76,6 +76,11 @@ static cm_status check_arity(cm_pending *u, const cm_op *op)
         u->n_in--;
     while (u->n_out > op->min_out && !*u->out[u->n_out - 1])
         u->n_out--;
+    bool named = u->n_out == 0 && op->min_out == 0;
+    for (int i = 0; i < u->n_out; i++)
+        named |= *u->out[i] != 0;
+    if (!named)
+        return cm_fail(cx, CM_ERR_MODEL, "none of its outputs has a name");
     if (u->n_in < op->min_in || u->n_in > op->max_in)
         return cm_fail(cx, CM_ERR_MODEL, "it has %d inputs, wanted %s %d", u->n_in,
                        op->min_in == op->max_in ? "exactly"

@@ -44,12 +44,12 @@ static void load_b(const void *arg, int64_t batch, int64_t row, int64_t col, int
 
 static double finish(const cm_qgemm *g, double sum, float scale, int64_t row, int64_t col)
 {
+    if (g->sums)
+        sum += (double)g->sums[row * g->sums_row + col * g->sums_col];
     if (g->mode == CM_QGEMM_REAL) {
         float v = (float)sum * scale;
         return g->bias ? v + (float)g->bias[col] : v;
     }
-    if (g->sums)
-        sum += (double)g->sums[row * g->sums_row + col * g->sums_col];
     return (float)sum * (scale / (float)g->y_scale);
 }
 

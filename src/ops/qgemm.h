@@ -26,7 +26,7 @@ typedef struct cm_qgemm {
     cm_qgemm_mode mode;
     double alpha;         /* of REAL and QUANTIZED; 1 */
     const double *bias;   /* REAL: per column, added to the result; NULL: none */
-    const int64_t *sums;  /* QUANTIZED: added to the sums, strides below; NULL: none */
+    const int64_t *sums;  /* added to the sums, strides below; NULL: none */
     int64_t sums_row, sums_col;
     double y_scale, y_zero;
     cm_dtype y_dtype;

@@ -308,8 +308,8 @@ static cm_status compile(cm_eval *e, cm_str pattern, matcher *m)
     int error = 0;
     PCRE2_SIZE at = 0;
     m->code = pcre2_compile((PCRE2_SPTR)(pattern.n ? pattern.p : ""), pattern.n,
-                            PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DOLLAR_ENDONLY |
-                                PCRE2_NO_AUTO_POSSESS | PCRE2_NEVER_BACKSLASH_C,
+                            PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NO_AUTO_POSSESS |
+                                PCRE2_NEVER_BACKSLASH_C,
                             &error, &at, cc);
     pcre2_compile_context_free(cc);
     if (!m->code) {
@@ -354,7 +354,8 @@ static cm_status match_all(cm_eval *e, matcher *m, cm_str s, uint8_t *out)
             *out = pcre2_get_ovector_pointer(m->data)[1] == s.n;
             return CM_OK;
         }
-        if (rc == PCRE2_ERROR_NOMATCH) {
+        const bool not_utf8 = rc <= PCRE2_ERROR_UTF8_ERR1 && rc >= PCRE2_ERROR_UTF8_ERR21;
+        if (rc == PCRE2_ERROR_NOMATCH || not_utf8) {
             *out = 0;
             return CM_OK;
         }

@@ -91,50 +91,50 @@ static bool take_out(cm_dim_table *t, quotient *q)
     return dim_poly_add(t, q->whole, (poly){n_taken, taken}, q->sign, &q->whole);
 }
 
+/* The greatest common factor of *by and the terms of p, but for p's number when `skip_number`. */
+static bool common_factor(cm_dim_table *t, poly p, bool skip_number, dim_term *by)
+{
+    for (int i = 0; i < p.n; i++) {
+        if (skip_number && p.terms[i].mono == EMPTY_MONO)
+            continue;
+        by->coeff = gcd(by->coeff, p.terms[i].coeff);
+        by->mono = dim_mono_gcd(t, by->mono, p.terms[i].mono);
+        if (by->mono < 0)
+            return false;
+    }
+    return true;
+}
+
+/* p over one term; numbers that it does not divide are rounded down. */
+static bool div_terms(cm_dim_table *t, poly *p, dim_term by)
+{
+    dim_term *terms = copy_terms(t, *p);
+    int n = 0;
+    if (!terms)
+        return false;
+    for (int i = 0; i < p->n; i++) {
+        dim_term term = {cm_floor_div(terms[i].coeff, by.coeff),
+                         dim_mono_div(t, terms[i].mono, by.mono)};
+        if (term.mono < 0)
+            return false;
+        if (term.coeff)
+            terms[n++] = term;
+    }
+    *p = (poly){n, terms};
+    return true;
+}
+
 /* Divide rest and divisor by their common factor. Over a number the rest's number does not count:
  * floor((2*x + 1)/4) is floor(x/2). */
 static bool cancel(cm_dim_table *t, quotient *q)
 {
-    bool by_number = is_number(q->divisor);
-    int64_t g = 0;
-    int32_t mono = q->divisor.terms[0].mono;
-    for (int i = 0; i < q->divisor.n; i++) {
-        g = gcd(g, q->divisor.terms[i].coeff);
-        mono = dim_mono_gcd(t, mono, q->divisor.terms[i].mono);
-        if (mono < 0)
-            return false;
-    }
-    for (int i = 0; i < q->rest.n; i++) {
-        dim_term term = q->rest.terms[i];
-        if (by_number && term.mono == EMPTY_MONO)
-            continue;
-        g = gcd(g, term.coeff);
-        mono = dim_mono_gcd(t, mono, term.mono);
-        if (mono < 0)
-            return false;
-    }
-    if (g <= 1 && mono == EMPTY_MONO)
-        return true;
-    dim_term *rest = copy_terms(t, q->rest), *divisor = copy_terms(t, q->divisor);
-    int n_rest = 0;
-    if (!rest || !divisor)
+    dim_term by = {0, q->divisor.terms[0].mono};
+    if (!common_factor(t, q->divisor, false, &by) ||
+        !common_factor(t, q->rest, is_number(q->divisor), &by))
         return false;
-    for (int i = 0; i < q->rest.n; i++) {
-        dim_term term = {cm_floor_div(rest[i].coeff, g), dim_mono_div(t, rest[i].mono, mono)};
-        if (term.mono < 0)
-            return false;
-        if (term.coeff)
-            rest[n_rest++] = term;
-    }
-    for (int i = 0; i < q->divisor.n; i++) {
-        divisor[i].coeff /= g;
-        divisor[i].mono = dim_mono_div(t, divisor[i].mono, mono);
-        if (divisor[i].mono < 0)
-            return false;
-    }
-    q->rest = (poly){n_rest, rest};
-    q->divisor.terms = divisor;
-    return true;
+    if (by.coeff <= 1 && by.mono == EMPTY_MONO)
+        return true;
+    return div_terms(t, &q->rest, by) && div_terms(t, &q->divisor, by);
 }
 
 /* floor(N/k) is -floor((-N + k - 1)/k). */

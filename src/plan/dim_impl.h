@@ -14,8 +14,9 @@
 #include "plan/dim.h"
 
 /* What keeps hostile models from growing expressions without end. The weight of an expression is
- * the number of atoms and terms that its text would have. */
+ * the number of atoms and terms that its text would have; long names count more. */
 enum { DIM_MAX_WEIGHT = 4096, DIM_MAX_DEGREE = 64, DIM_MAX_DEPTH = 100, DIM_MAX_COUNT = 1 << 24 };
+enum { DIM_NAME_UNIT = 64 }; /* bytes of a name that weigh 1 */
 
 typedef enum {
     ATOM_SYMBOL,

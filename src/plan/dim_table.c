@@ -138,9 +138,12 @@ static int32_t intern_atom(cm_dim_table *t, dim_atom key, int32_t **list, int *n
 int32_t dim_intern_symbol(cm_dim_table *t, const char *name, cm_dim_sign sign)
 {
     dim_atom key = {.kind = ATOM_SYMBOL, .name = name, .sign = sign};
+    size_t length = strlen(name);
+    if (length / DIM_NAME_UNIT >= DIM_MAX_WEIGHT)
+        return -1;
     key.head.hash = hash_name(name);
     key.head.range = (range){sign == CM_DIM_SIZE ? 0 : INT64_MIN, INT64_MAX};
-    key.head.weight = 1;
+    key.head.weight = 1 + (int)(length / DIM_NAME_UNIT);
     return intern_atom(t, key, &t->symbols, &t->n_symbols, &t->cap_symbols);
 }
 

@@ -64,7 +64,8 @@ bool cm_tensor_is_dense(const cm_tensor *t)
     for (int i = t->rank - 1; i >= 0; i--) {
         if (t->dims[i] != 1 && t->strides[i] != run)
             return false;
-        run *= t->dims[i];
+        if (!cm_mul_i64(run, t->dims[i], &run))
+            return false;
     }
     return true;
 }
@@ -113,32 +114,35 @@ static void copy_run(unsigned char *dst, const unsigned char *src, int64_t n, in
     }
 }
 
+/* The axes to walk: those of size 1 dropped, neighbours that lie as one axis joined; at least one. */
+static int joined_axes(const cm_tensor *t, int64_t *dims, int64_t *strides)
+{
+    int n = 0;
+    for (int i = 0; i < t->rank; i++) {
+        if (t->dims[i] == 1)
+            continue;
+        if (n > 0 && strides[n - 1] == t->strides[i] * t->dims[i]) {
+            dims[n - 1] *= t->dims[i];
+            strides[n - 1] = t->strides[i];
+        } else {
+            dims[n] = t->dims[i];
+            strides[n++] = t->strides[i];
+        }
+    }
+    if (n == 0)
+        dims[n] = strides[n] = 1;
+    return n ? n : 1;
+}
+
 void cm_tensor_copy_dense(const cm_tensor *src, void *dst)
 {
+    int64_t dims[CM_MAX_RANK + 1], strides[CM_MAX_RANK + 1], index[CM_MAX_RANK + 1] = {0};
     size_t size = cm_dtype_size(src->dtype);
     if (cm_tensor_elems(src) == 0)
         return;
-    /* Axes of size 1 dropped, neighbours that lie as one axis joined. */
-    int64_t dims[CM_MAX_RANK + 1], strides[CM_MAX_RANK + 1], index[CM_MAX_RANK + 1] = {0};
-    int rank = 0;
-    for (int i = 0; i < src->rank; i++) {
-        if (src->dims[i] == 1)
-            continue;
-        if (rank > 0 && strides[rank - 1] == src->strides[i] * src->dims[i]) {
-            dims[rank - 1] *= src->dims[i];
-            strides[rank - 1] = src->strides[i];
-        } else {
-            dims[rank] = src->dims[i];
-            strides[rank++] = src->strides[i];
-        }
-    }
-    if (rank == 0) {
-        dims[0] = strides[0] = 1;
-        rank = 1;
-    }
+    int last = joined_axes(src, dims, strides) - 1;
     const unsigned char *from = src->data;
     unsigned char *to = dst;
-    int last = rank - 1;
     for (;;) {
         copy_run(to, from, dims[last], strides[last] * (int64_t)size, size);
         to += (size_t)dims[last] * size;

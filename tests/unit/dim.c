@@ -409,6 +409,11 @@ static void growth_is_bounded(void **state)
     assert_int_equal(deep, CM_DIM_ERROR);
     assert_int_equal(wide, CM_DIM_ERROR);
     assert_true(arena.total < 16u << 20);
+    /* long names count for their length */
+    static char name[200001];
+    memset(name, 'n', sizeof name - 1);
+    cm_dim n = cm_dim_symbol(t, name, CM_DIM_SIZE);
+    assert_int_equal(cm_dim_mul(t, n, n), CM_DIM_ERROR);
 }
 
 static void bad_text_gets_a_sentence(void **state)

@@ -5,8 +5,9 @@
 
 enum { DATA, STARTS, ENDS, AXES, STEPS };
 
-/* Past this a start or an end means "to the border", whatever the size. */
-#define BORDER ((int64_t)INT32_MAX)
+/* Past this a start or an end means "to the border" of an axis of symbolic size. Exporters write
+ * INT32_MAX, INT64_MAX and 1000000000 for it. */
+#define BORDER ((int64_t)1000000000)
 
 /* One axis with numbers only: the first index taken and how many. step is not 0. */
 static int64_t numeric_length(int64_t size, int64_t start, int64_t end, int64_t step, int64_t *first)

@@ -24,45 +24,51 @@ static cm_dim equal_part(cm_infer *f, cm_dim size, int64_t n, int i)
     return cm_move_max(f, 0, cm_move_min(f, part, left));
 }
 
-/* The length of each output along the axis; a fresh symbol where it is not known. */
+/* The entries of `split`, which sum up to the size; fresh symbols where they are not known. */
+static cm_status given_parts(cm_infer *f, cm_dim size, cm_dim *parts)
+{
+    int64_t *v, n = -1;
+    cm_vector split = {.n = -1};
+    CM_NEW_N(f->cx, f->cx->scratch, v, f->n_out, int64_t);
+    bool is_numbers = cm_infer_ints(f, 1, v, f->n_out, &n);
+    if (!is_numbers) {
+        CM_TRY(cm_move_vector(f, 1, "split", &split));
+        n = split.n;
+    }
+    if (n >= 0 && n != f->n_out)
+        return cm_fail(f->cx, CM_ERR_MODEL, "split has %lld entries for %d outputs", (long long)n,
+                       f->n_out);
+    cm_dim sum = 0;
+    for (int i = 0; i < f->n_out; i++) {
+        if (is_numbers || split.known)
+            CM_TRY(cm_move_size(f, "split", is_numbers ? cm_infer_number(f, v[i]) : split.v[i],
+                                &parts[i]));
+        else
+            parts[i] = cm_infer_fresh(f, "part");
+        sum = cm_infer_add(f, sum, parts[i]);
+    }
+    if (!is_numbers && !split.known)
+        return CM_OK;
+    if (sum == CM_DIM_ERROR && !f->dims)
+        return cm_fail(f->cx, CM_ERR_MODEL, "the sum of split overflows");
+    return cm_infer_equal(f, "sum of split", sum, size);
+}
+
+/* The length of each output along the axis. */
 static cm_status part_sizes(cm_infer *f, cm_dim size, cm_dim *parts)
 {
     const split_attr *a = f->attr;
     int64_t n = a->present & 2 ? a->num_outputs : f->n_out;
-    if (!cm_infer_has(f, 1)) {
-        if (n < f->n_out)
-            return cm_fail(f->cx, CM_ERR_MODEL, "num_outputs is %lld, but there are %d outputs",
-                           (long long)n, f->n_out);
-        for (int i = 0; i < f->n_out; i++)
-            parts[i] = equal_part(f, size, n, i);
-        return CM_OK;
-    }
-    if (a->present & 2)
+    if (cm_infer_has(f, 1) && (a->present & 2))
         return cm_fail(f->cx, CM_ERR_MODEL, "both split and num_outputs are given, wanted one");
-    int64_t *v, m;
-    CM_NEW_N(f->cx, f->cx->scratch, v, f->n_out, int64_t);
-    cm_vector split = {.n = -1};
-    if (f->n_out <= CM_MAX_ELEMS)
-        CM_TRY(cm_move_vector(f, 1, "split", &split));
-    else if (cm_infer_ints(f, 1, v, f->n_out, &m))
-        split = (cm_vector){.n = m};
-    if (split.n >= 0 && split.n != f->n_out)
-        return cm_fail(f->cx, CM_ERR_MODEL, "split has %lld entries for %d outputs",
-                       (long long)split.n, f->n_out);
-    cm_dim sum = 0;
-    bool summed = split.n >= 0;
-    for (int i = 0; i < f->n_out; i++) {
-        if (split.known)
-            CM_TRY(cm_move_size(f, "split", split.v[i], &parts[i]));
-        else if (f->n_out > CM_MAX_ELEMS && split.n >= 0)
-            CM_TRY(cm_move_size(f, "split", cm_infer_number(f, v[i]), &parts[i]));
-        else
-            parts[i] = cm_infer_fresh(f, "part"), summed = false;
-        sum = cm_infer_add(f, sum, parts[i]);
-    }
-    if (summed && sum == CM_DIM_ERROR && !f->dims)
-        return cm_fail(f->cx, CM_ERR_MODEL, "the sum of split overflows");
-    return summed ? cm_infer_equal(f, "sum of split", sum, size) : CM_OK;
+    if (cm_infer_has(f, 1))
+        return given_parts(f, size, parts);
+    if (n < f->n_out)
+        return cm_fail(f->cx, CM_ERR_MODEL, "num_outputs is %lld, but there are %d outputs",
+                       (long long)n, f->n_out);
+    for (int i = 0; i < f->n_out; i++)
+        parts[i] = equal_part(f, size, n, i);
+    return CM_OK;
 }
 
 /* Elements of a vector that is cut at known places. */

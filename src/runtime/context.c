@@ -4,17 +4,6 @@
 
 #include <string.h>
 
-/* SplitMix64: spreads a seed over the generator's state. */
-static void seed_random(uint64_t *state, int n, uint64_t seed)
-{
-    for (int i = 0; i < n; i++) {
-        uint64_t z = seed += UINT64_C(0x9E3779B97F4A7C15);
-        z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-        z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-        state[i] = z ^ z >> 31;
-    }
-}
-
 /* Constants stand in their slots for good. */
 static void set_constants(cm_context *c)
 {
@@ -64,7 +53,7 @@ static cm_status fill(cm_ctx *cx, cm_context *c, const cm_context_options *optio
     CM_NEW_N(cx, &c->arena, c->outputs, cm_engine_n_outputs(e), cm_output_binding);
     set_constants(c);
     CM_TRY(make_controls(cx, c, 0));
-    seed_random(c->random, CM_COUNT(c->random), options->seed);
+    c->random = options->seed;
     c->profile = options->profile;
     c->profile_user = options->profile_user;
     return cm_threads_create(cx, options->threads, &c->threads);
@@ -163,7 +152,9 @@ cm_status cm_context_input_memory(cm_ctx *cx, cm_context *c, int i, int rank, co
     if (!cm_tensor_bytes(t, &bytes))
         return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' is too large",
                        cm_engine_input_name(c->engine, i));
-    CM_TRY(cm_room_reserve(cx, room, bytes, 0));
+    cm_ctx inner = {.allocator = c->allocator};
+    if (cm_room_reserve(&inner, room, bytes, 0) != CM_OK)
+        return cm_fail(cx, CM_ERR_MEMORY, "%s", inner.message);
     t->data = room->data;
     t->capacity_bytes = room->bytes;
     *out = *t;
@@ -258,40 +249,41 @@ static void direct_outputs(cm_context *c)
     for (int i = 0; i < main->n_outputs; i++)
         c->slots[main->outputs[i]].output = -1;
     for (int i = 0; i < main->n_outputs; i++) {
-        const cm_output_binding *b = &c->outputs[i];
+        cm_output_binding *b = &c->outputs[i];
         cm_slot *s = &c->slots[main->outputs[i]];
-        if (b->fn || (b->data && !overlaps_an_input(c, b)))
-            if (s->output < 0)
-                s->output = i;
+        if (b->fn)
+            b->data = NULL;
+        b->over_input = b->data && overlaps_an_input(c, b);
+        if ((b->fn || b->data) && !b->over_input && s->output < 0)
+            s->output = i;
     }
 }
 
-/* Outputs that lie elsewhere (views, constants, inputs, control steps') to the caller's memory. */
-static cm_status deliver(cm_ctx *cx, cm_context *c)
+static cm_status deliver(cm_ctx *cx, cm_context *c, int i)
 {
-    const cm_plan_list *main = &c->engine->variant->lists[0];
-    for (int i = 0; i < main->n_outputs; i++) {
-        cm_output_binding *b = &c->outputs[i];
-        const cm_datum *d = &c->slots[main->outputs[i]].datum;
-        size_t bytes;
-        if (!(b->fn || b->data) || !cm_datum_is_plain(d) || (b->data && d->tensor.data == b->data))
-            continue;
-        if (!cm_tensor_bytes(&d->tensor, &bytes))
-            return cm_fail(cx, CM_ERR_DATA, "output '%s' is too large",
-                           cm_engine_output_name(c->engine, i));
-        if (b->fn) {
-            b->data = b->fn(b->user, i, &d->tensor, bytes);
-            b->bytes = b->data ? bytes : 0;
-            if (!b->data)
-                return cm_fail(cx, CM_ERR_MEMORY, "the caller gave no memory for output '%s'",
-                               cm_engine_output_name(c->engine, i));
-        }
-        if (bytes > b->bytes)
-            return cm_fail(cx, CM_ERR_ARGUMENT, "output '%s' has %zu bytes, its memory only %zu",
-                           cm_engine_output_name(c->engine, i), bytes, b->bytes);
-        if (bytes)
-            memcpy(b->data, d->tensor.data, bytes);
-    }
+    cm_output_binding *b = &c->outputs[i];
+    const cm_datum *d = &c->slots[c->engine->variant->lists[0].outputs[i]].datum;
+    size_t bytes;
+    void *to;
+    if (!(b->fn || b->data) || !cm_datum_is_plain(d) || (b->data && d->tensor.data == b->data))
+        return CM_OK;
+    if (!cm_tensor_bytes(&d->tensor, &bytes))
+        return cm_fail(cx, CM_ERR_DATA, "output '%s' is too large",
+                       cm_engine_output_name(c->engine, i));
+    CM_TRY(cm_callers_memory(cx, c, i, &d->tensor, bytes, &to));
+    if (bytes)
+        memmove(to, d->tensor.data, bytes);
+    return CM_OK;
+}
+
+/* Outputs that lie elsewhere (views, constants, inputs, control steps') to the caller's memory; what
+ * overwrites an input comes last. */
+static cm_status deliver_all(cm_ctx *cx, cm_context *c)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < cm_engine_n_outputs(c->engine); i++)
+            if (c->outputs[i].over_input == (pass == 1))
+                CM_TRY(deliver(cx, c, i));
     return CM_OK;
 }
 
@@ -301,11 +293,8 @@ static cm_status run(cm_ctx *cx, cm_context *c)
     CM_TRY(cm_context_bind(cx, c));
     CM_TRY(place_inputs(cx, c));
     direct_outputs(c);
-    for (int i = 0; i < cm_engine_n_outputs(c->engine); i++)
-        if (c->outputs[i].fn)
-            c->outputs[i].data = NULL;
     CM_TRY(cm_run_list(cx, c, 0));
-    CM_TRY(deliver(cx, c));
+    CM_TRY(deliver_all(cx, c));
     c->ran = true;
     return CM_OK;
 }

@@ -86,7 +86,8 @@ cm_status cm_control_create(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
     CM_NEW_N(cx, &c->arena, k->next, n, cm_datum);
     CM_NEW_N(cx, &c->arena, k->copied, n, bool);
     k->n_carried = n;
-    int n_stacks = s->plan->n_out > n ? s->plan->n_out - n : 0;
+    bool stacks = s->plan->kind == CM_STEP_LOOP || s->plan->kind == CM_STEP_SCAN;
+    int n_stacks = stacks && s->plan->n_out > n ? s->plan->n_out - n : 0;
     CM_NEW_N(cx, &c->arena, k->stacks, n_stacks, cm_stack);
     k->n_stacks = n_stacks;
     int n_scanned = s->plan->kind == CM_STEP_SCAN ? s->plan->n_in - n : 0;

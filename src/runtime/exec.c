@@ -16,9 +16,8 @@ typedef struct {
     const cm_ready_step *step;
 } output_host;
 
-/* Where the caller wants output `o` of the plan; NULL: nowhere in particular. */
-static cm_status callers_memory(cm_ctx *cx, cm_context *c, int o, const cm_tensor *t, size_t bytes,
-                                void **out)
+cm_status cm_callers_memory(cm_ctx *cx, cm_context *c, int o, const cm_tensor *t, size_t bytes,
+                            void **out)
 {
     cm_output_binding *b = &c->outputs[o];
     *out = NULL;
@@ -49,7 +48,7 @@ static cm_status give_memory(void *user, cm_ctx *cx, int output, cm_tensor *t)
     s->owned = false;
     t->capacity_bytes = bytes;
     if (s->output >= 0 && t->dtype != CM_STR) {
-        CM_TRY(callers_memory(cx, c, s->output, t, bytes, &t->data));
+        CM_TRY(cm_callers_memory(cx, c, s->output, t, bytes, &t->data));
         if (t->data)
             return CM_OK;
     }
@@ -95,7 +94,7 @@ static cm_status evaluate(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
         .n_out = p->n_out,
         .out = c->out,
         .threads = c->threads,
-        .random = c->random,
+        .random = &c->random,
         .host = &host,
     };
     CM_TRY(cm_op_eval(&e));

@@ -92,6 +92,7 @@ typedef struct cm_output_binding {
     size_t bytes;
     cm_output_fn fn;
     void *user;
+    bool over_input; /* overlaps the memory of an input */
 } cm_output_binding;
 
 struct cm_context {
@@ -100,7 +101,7 @@ struct cm_context {
     cm_arena arena;   /* tables that live as long as the context */
     cm_arena scratch; /* of evaluators */
     cm_threads *threads;
-    uint64_t random[4];
+    uint64_t random; /* state of the generator */
     cm_profile_fn profile;
     void *profile_user;
     cm_slot *slots; /* one per value of the plan */
@@ -120,7 +121,10 @@ struct cm_context {
 
 /* bind.c: is the datum what input i may be? */
 cm_status cm_check_input(cm_ctx *cx, const cm_engine *e, int i, const cm_datum *d) CM_MUST_USE;
-/* exec.c: run a step list; its inputs are in their slots. */
+/* exec.c: where the caller wants output `o`; NULL: nowhere in particular. */
+cm_status cm_callers_memory(cm_ctx *cx, cm_context *c, int o, const cm_tensor *t, size_t bytes,
+                            void **out) CM_MUST_USE;
+/* Run a step list; its inputs are in their slots. */
 cm_status cm_run_list(cm_ctx *cx, cm_context *c, int list) CM_MUST_USE;
 /* control.c */
 cm_status cm_control_create(cm_ctx *cx, cm_context *c, const cm_ready_step *s) CM_MUST_USE;

@@ -58,6 +58,8 @@ cm_status cm_memory_plan(cm_ctx *cx, cm_arena *scratch, cm_interval *v, int n, s
         v[i].offset = 0;
         if (v[i].bytes == 0)
             continue;
+        if (i % 1024 == 1023 && (st = cm_check_cancel(cx)) != CM_OK)
+            break;
         n_taken = drop_dead(b, n_taken, v[i].first);
         if (!cm_align_up(v[i].bytes, CM_MEMORY_ALIGN, &bytes)) {
             st = cm_fail_memory(cx);

@@ -208,7 +208,7 @@ static void taps(const job *j, int axis, double g, int64_t *index, double *weigh
     bounds(j, axis, &low, &high);
     if (j->mode == NEAREST)
         x = rint(x);
-    if (!(x >= low && x <= high) && j->padding == BORDER)
+    if (!(x >= low && x <= high) && j->padding == BORDER && j->mode != CUBIC)
         x = x > 0 ? fmin(x, size - 1) : 0;
     else if (!(x >= low && x <= high) && j->padding == REFLECTION)
         x = reflect(x, low, high);

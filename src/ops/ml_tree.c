@@ -249,51 +249,40 @@ static void add_vote(aggregate how, double w, double *score, uint8_t *voted)
 /* Two scores from one decision d for the second class. */
 static void spread(const model *m, double d, double *s)
 {
-    if (m->all_positive) { /* weights are shares: what is left is the first's */
-        s[0] = 1 - d;
-        s[1] = d;
-    } else if (m->transform == CM_ML_LOGISTIC) {
+    const bool logistic = m->transform == CM_ML_LOGISTIC;
+    s[1] = logistic ? cm_ml_logistic(d) : d;
+    if (logistic)
         s[0] = cm_ml_logistic(-d);
-        s[1] = cm_ml_logistic(d);
-    } else {
-        s[0] = -d;
-        s[1] = d;
-    }
-}
-
-/* Two classes: the label, and the scores in place. */
-static int64_t finish_binary(const model *m, double *s, uint8_t *voted)
-{
-    bool two = voted[1] || m->n_base == 2;
-    if (m->n_base == 2 && voted[1] && m->one_class) {
-        s[1] += base_value(m, 1);
-        s[0] = -s[1];
-    } else if (m->n_base == 2) {
-        s[0] += base_value(m, 0);
-        s[1] += base_value(m, 1);
-    } else if (m->n_base == 1) {
-        s[0] += base_value(m, 0);
-    }
-    const double decision = two ? s[1] : s[0];
-    const bool second = decision > (m->one_class && m->all_positive ? 0.5 : 0);
-    if (two || m->transform == CM_ML_PROBIT)
+    else /* weights that are shares leave the rest to the first class */
+        s[0] = m->all_positive || m->transform == CM_ML_PROBIT ? 1 - d : -d;
+    if (m->transform == CM_ML_PROBIT)
         cm_ml_transform_scores(m->transform, s, 2);
-    else
-        spread(m, s[0], s);
-    return second;
 }
 
-static int64_t finish_classes(const model *m, double *s)
+/* Two classes, all votes for one of them: a decision for or against the second class. */
+static int64_t finish_decision(const model *m, double *s)
 {
-    int64_t best = 0;
+    const bool first = m->forest.votes[0].target == 0;
+    const double d = first ? s[0] + (m->n_base ? base_value(m, 0) : 0) : s[1];
+    if (first)
+        spread(m, d, s);
+    else
+        cm_ml_transform_scores(m->transform, s, 2);
+    return d > (m->all_positive ? 0.5 : 0);
+}
+
+/* The class with the highest score; one that no tree voted for has none unless all have a base. */
+static int64_t finish_classes(const model *m, double *s, const uint8_t *voted)
+{
+    int64_t best = -1;
     for (int64_t k = 0; k < m->n; k++) {
-        if (m->n_base)
+        if (k < m->n_base)
             s[k] += base_value(m, k);
-        if (s[k] > s[best])
+        if ((voted[k] || m->n_base == m->n) && (best < 0 || s[k] > s[best]))
             best = k;
     }
     cm_ml_transform_scores(m->transform, s, m->n);
-    return best;
+    return best < 0 ? 0 : best;
 }
 
 static void finish_targets(const model *m, double *s)
@@ -324,7 +313,8 @@ static void run_rows(void *arg, int64_t begin, int64_t end)
         if (!m->classifier)
             finish_targets(m, s);
         else
-            j->labels[row] = m->n == 2 ? finish_binary(m, s, voted) : finish_classes(m, s);
+            j->labels[row] = m->one_class && m->n_base < 2 ? finish_decision(m, s)
+                                                           : finish_classes(m, s, voted);
     }
 }
 

@@ -37,31 +37,49 @@ static bool better_i64(const job *j, int64_t v, int64_t best)
     return greater == j->max;
 }
 
-/* Outputs [begin, end). */
+static void load(const job *j, int64_t from, int64_t n, cm_block *v)
+{
+    cm_dtype t = j->in->dtype;
+    const void *src = (const unsigned char *)j->in->data + (size_t)from * cm_dtype_size(t);
+    if (cm_dtype_is_float(t))
+        cm_load_f64(t, src, n, v->f);
+    else
+        cm_load_i64(t, src, n, v->i);
+}
+
+/* Element k of the axis, v[i], against the best of those before it. */
+static void challenge(const job *j, const cm_block *v, int64_t i, cm_block *best, int64_t o, int64_t k,
+                      int64_t *out)
+{
+    bool wins = k == 0 || (cm_dtype_is_float(j->in->dtype) ? better_f64(j, v->f[i], best->f[o])
+                                                           : better_i64(j, v->i[i], best->i[o]));
+    if (!wins)
+        return;
+    best->i[o] = v->i[i]; /* the same bits whichever it is */
+    *out = k;
+}
+
+/* Outputs [begin, end): along a contiguous axis one by one, else as many as lie beside each other. */
 static void compute(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
-    cm_dtype t = j->in->dtype;
-    bool is_float = cm_dtype_is_float(t);
-    for (int64_t at = begin; at < end;) {
-        cm_block best, v;
+    cm_block best, v;
+    for (int64_t at = begin; at < end && j->inner == 1; at++) {
+        for (int64_t k = 0; k < j->n; k += CM_BLOCK) {
+            int64_t n = j->n - k < CM_BLOCK ? j->n - k : CM_BLOCK;
+            load(j, at * j->n + k, n, &v);
+            for (int64_t i = 0; i < n; i++)
+                challenge(j, &v, i, &best, 0, k + i, &j->out[at]);
+        }
+    }
+    for (int64_t at = begin; at < end && j->inner > 1;) {
         int64_t row = at / j->inner, col = at % j->inner, n = j->inner - col;
         n = n < end - at ? n : end - at;
         n = n < CM_BLOCK ? n : CM_BLOCK;
         for (int64_t k = 0; k < j->n; k++) {
-            int64_t from = (row * j->n + k) * j->inner + col;
-            const void *src = (const unsigned char *)j->in->data + (size_t)from * cm_dtype_size(t);
-            if (is_float)
-                cm_load_f64(t, src, n, v.f);
-            else
-                cm_load_i64(t, src, n, v.i);
-            for (int64_t i = 0; i < n; i++) {
-                if (k && !(is_float ? better_f64(j, v.f[i], best.f[i])
-                                    : better_i64(j, v.i[i], best.i[i])))
-                    continue;
-                best.i[i] = v.i[i]; /* the same bits whichever it is */
-                j->out[at + i] = k;
-            }
+            load(j, (row * j->n + k) * j->inner + col, n, &v);
+            for (int64_t i = 0; i < n; i++)
+                challenge(j, &v, i, &best, i, k, &j->out[at + i]);
         }
         at += n;
     }

@@ -170,7 +170,7 @@ static void pass(const job *j, int64_t from, int64_t n_out, double *acc, const d
 
 static void compute_piece(const job *j, int64_t from, int64_t first_out, int64_t n)
 {
-    double acc[CM_BLOCK], shift[CM_BLOCK];
+    double acc[CM_BLOCK], shift[CM_BLOCK] = {0};
     wide wacc[CM_BLOCK];
     int64_t r[CM_BLOCK];
     cm_dtype t = j->out->dtype;
@@ -199,7 +199,7 @@ static void compute_piece(const job *j, int64_t from, int64_t first_out, int64_t
         pass(j, from, n, acc, shift, NULL);
     }
     for (int64_t i = 0; i < n; i++)
-        acc[i] = finish_f64(j, acc[i], twice ? shift[i] : 0);
+        acc[i] = finish_f64(j, acc[i], shift[i]);
     cm_store_f64(t, acc, n, dst);
 }
 

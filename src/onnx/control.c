@@ -16,7 +16,8 @@ static cm_status import_graph(cm_pending *u, const cm_attribute *a, const cm_typ
                               int n_inputs, cm_network **out)
 {
     cm_status st = cm_onnx_subgraph(u->im, u->scope->g, a->scope, a->p->g, inputs, n_inputs, out);
-    return st == CM_OK ? st : cm_while(u->im->cx, st, "%s", a->name);
+    bool deep = strlen(u->im->cx->message) > sizeof u->im->cx->message / 3;
+    return st == CM_OK || deep ? st : cm_while(u->im->cx, st, "%s", a->name);
 }
 
 static cm_status wrong(cm_pending *u, const char *graph, const char *what, size_t found, int wanted)

@@ -125,7 +125,9 @@ cm_status cm_onnx_call(cm_pending *u, const pb_function *f)
     CM_TRY(bind_arguments(u, f, s));
     CM_TRY(bind_inputs(u, f, s));
     CM_TRY(name_results(u, f, rename));
+    u->named = true; /* names inside begin with the call's */
     CM_TRY(cm_onnx_nodes(im, s, f->node.v, f->node.n));
+    u->named = false;
     im->depth--;
     for (int i = 0; i < u->n_out; i++) {
         const char *name = cm_onnx_name(im, f->output.v[i]);

@@ -165,7 +165,8 @@ cm_status cm_onnx_node(cm_importer *im, cm_scope *s, const pb_node *p)
     cm_pending u = {.im = im, .scope = s};
     CM_TRY(name_node(&u, p));
     cm_status st = import_node(&u, p);
-    if (st == CM_OK || u.named)
+    bool deep = strlen(im->cx->message) > sizeof im->cx->message / 3; /* enough of where we are */
+    if (st == CM_OK || u.named || deep)
         return st;
     return cm_while(im->cx, st, "%s node '%s'", u.op, u.name);
 }

@@ -433,8 +433,8 @@ cm_status pb_decode(cm_ctx *cx, cm_arena *arena, const pb_message *m, const void
                     void *out)
 {
     decoder d = {.cx = cx, .arena = arena};
-    /* The densest honest content is a list of small messages, about 25 bytes of struct a byte. */
-    if (!cm_mul(n, 64, &d.budget) || !cm_add(d.budget, 65536, &d.budget))
+    /* The densest honest content is a list of small messages, about 20 bytes of struct a byte. */
+    if (!cm_mul(n, 32, &d.budget) || !cm_add(d.budget, 65536, &d.budget))
         d.budget = SIZE_MAX;
     return decode(&d, m, (cm_str){bytes, n}, out);
 }

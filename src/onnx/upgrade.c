@@ -229,7 +229,10 @@ cm_status cm_up_node(cm_pending *u, const char *op, cm_value *const *in, int n_i
     if (!known)
         return cm_fail(im->cx, CM_ERR_UNSUPPORTED, "the operator %s is not supported", op);
     CM_TRY(cm_onnx_attr_struct(&v, known, &attr));
-    CM_TRY(cm_network_add_node(im->cx, u->scope->g, NULL, known, u->name, attr, in, n_in, NULL, 1,
+    const char *name = cm_arena_printf(im->tmp, "%s.%s", u->name, op);
+    if (!name)
+        return cm_fail_memory(im->cx);
+    CM_TRY(cm_network_add_node(im->cx, u->scope->g, NULL, known, u->name, attr, in, n_in, &name, 1,
                                &n));
     CM_TRY(cm_node_infer(im->cx, n));
     *out = n->out[0];

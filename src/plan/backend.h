@@ -1,0 +1,19 @@
+/* backend.h -- what runs problems: a device kind and its tactic tables. The only way to backends.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_PLAN_BACKEND_H
+#define CM_PLAN_BACKEND_H
+
+#include "plan/tactic.h"
+
+typedef struct cm_backend {
+    const char *name; /* in reports: "reference", "cpu", "cuda" */
+    cm_device_kind device;
+    /* Its tactics for a kind, best guess first; *n 0 when it has none. */
+    const cm_tactic *(*tactics)(cm_problem_kind kind, int *n);
+} cm_backend;
+
+/* runtime/backends.c: all of them, 0, 1, ... until NULL. The first that takes a problem wins a tie;
+ * the last is the reference, which takes everything. */
+const cm_backend *cm_backend_at(int index);
+
+#endif

@@ -37,6 +37,15 @@ static double bias_of(const cm_attend *a, int64_t b, int64_t h, int64_t q, int64
     return a->bias[b * a->bias_batch + h * a->bias_head + q * a->bias_row + k * a->bias_col];
 }
 
+/* The scores, 0 in place of -infinity. */
+static void store_masked_row(const cm_attend *a, int64_t b, int64_t h, int64_t r, const double *s)
+{
+    const cm_heads_out *o = &a->scores;
+    int64_t index = b * o->batch + h * o->head + r * o->row;
+    for (int64_t j = 0; j < a->kv_len; j++)
+        cm_set_f64(o->dtype, o->at, index + j, s[j] == -INFINITY ? 0 : s[j]);
+}
+
 /* Scores of one query in place of which come their softmax. */
 static void softmax_row(double *s, int64_t n, const double *sink)
 {
@@ -81,6 +90,8 @@ static void attend_row(const cm_attend *a, int64_t b, int64_t h, int64_t r, doub
     }
     if (wanted && a->score_mode == CM_SCORE_BIASED)
         store_row(&a->scores, b, h, r, s, a->kv_len);
+    if (wanted && a->score_mode == CM_SCORE_TAKING_PART)
+        store_masked_row(a, b, h, r, s);
     softmax_row(s, a->kv_len, a->sink ? &a->sink[h] : NULL);
     if (wanted && a->score_mode == CM_SCORE_SOFTMAX)
         store_row(&a->scores, b, h, r, s, a->kv_len);
@@ -154,7 +165,7 @@ cm_status cm_cache_join(cm_eval *e, const cm_cache *c, double **out)
     CM_TRY(cm_eval_temp(e, CM_F64, 4, dims, &t));
     for (int64_t b = 0; b < c->batch; b++) {
         int64_t past = c->past_lens ? c->past_lens[b] : c->past_len;
-        int64_t kept = c->past.at ? cm_min_i64(c->past_rows, c->len) : 0;
+        int64_t kept = !c->past.at ? 0 : c->past_lens ? past : cm_min_i64(c->past_rows, c->len);
         int64_t fresh = cm_min_i64(c->fresh_len, c->len - past);
         for (int64_t h = 0; h < c->heads; h++) {
             double *to = (double *)t.data + (b * c->heads + h) * c->len * c->size;

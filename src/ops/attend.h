@@ -23,7 +23,10 @@ typedef struct cm_heads_out {
     int64_t batch, head, row;
 } cm_heads_out;
 
-typedef enum { CM_SCORE_RAW, CM_SCORE_CAPPED, CM_SCORE_BIASED, CM_SCORE_SOFTMAX } cm_score_mode;
+/* What the scores output holds. TAKING_PART: biased, 0 for keys that do not take part. */
+typedef enum {
+    CM_SCORE_RAW, CM_SCORE_CAPPED, CM_SCORE_BIASED, CM_SCORE_SOFTMAX, CM_SCORE_TAKING_PART
+} cm_score_mode;
 
 typedef struct cm_attend {
     int64_t batch, q_heads, kv_heads; /* q_heads a multiple of kv_heads */
@@ -55,8 +58,8 @@ cm_heads_out cm_heads_out_bnsh(cm_tensor *t, int64_t heads, int64_t len, int64_t
 cm_heads_out cm_heads_out_bsnh(cm_tensor *t, int64_t heads, int64_t len, int64_t size);
 
 /* A cache of `len` rows a head in scratch: row r < past_len of each head from `past`, then the rows
- * of `fresh`. past_len may differ by batch (past_lens, else the number for all). Rows past the end
- * of both are what `past` holds there when past_rows reaches them, else zero. */
+ * of `fresh`. past_len is one number for all, and rows behind `fresh` are then what `past` holds
+ * there (a shared buffer); or it differs by batch (past_lens), and they are zero. */
 typedef struct cm_cache {
     int64_t batch, heads, len, size;
     cm_heads past; /* at NULL: none */

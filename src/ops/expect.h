@@ -12,6 +12,15 @@ static inline bool cm_expect_known(const cm_infer *f, int i)
     return cm_infer_has(f, i) && cm_infer_rank(f, i) >= 0;
 }
 
+/* Required inputs that stand behind optional ones: the row's count cannot ask for them. */
+static inline cm_status cm_expect_present(cm_infer *f, const int *inputs, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!cm_infer_has(f, inputs[i]))
+            return cm_fail(f->cx, CM_ERR_MODEL, "input %d is required but absent", inputs[i]);
+    return CM_OK;
+}
+
 static inline cm_status cm_expect_rank(cm_infer *f, int i, const char *name, int lo, int hi)
 {
     if (!cm_expect_known(f, i))

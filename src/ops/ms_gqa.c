@@ -100,6 +100,8 @@ static cm_status infer_outputs(cm_infer *f, const gqa_attr *a, cm_dim batch, cm_
 static cm_status infer(cm_infer *f)
 {
     const gqa_attr *a = f->attr;
+    static const int required[] = {SEQLENS, TOTAL};
+    CM_TRY(cm_expect_present(f, required, CM_COUNT(required)));
     CM_TRY(check_attributes(f, a));
     CM_TRY(cm_expect_rank(f, Q, "query", 3, 3));
     CM_TRY(cm_expect_one(f, TOTAL, "total_sequence_length"));
@@ -203,7 +205,7 @@ static cm_status rotate(cm_eval *e, const gqa_attr *attr, const run *r, int64_t 
     int64_t dims[] = {r->a.batch, heads, r->a.q_len, r->a.head}, n = r->a.batch * r->a.q_len;
     cm_rotary rot = {.batch = r->a.batch, .heads = heads, .len = r->a.q_len, .size = r->a.head,
                      .dim = 2 * cache->dims[1], .interleaved = attr->rotary_interleaved != 0,
-                     .scale = 1, .x = *h};
+                     .x = *h};
     if (rot.dim > rot.size)
         return cm_fail(e->cx, CM_ERR_DATA, "cos_cache has %lld columns for heads of %lld",
                        (long long)cache->dims[1], (long long)rot.size);
@@ -339,7 +341,7 @@ static cm_status eval(cm_eval *e)
         a->y = cm_heads_out_bsnh(cm_eval_out(e, 0), a->q_heads, a->q_len, a->head);
     if (cm_eval_wants(e, 3)) {
         a->scores = cm_heads_out_bnsh(cm_eval_out(e, 3), a->q_heads, a->q_len, a->kv_len);
-        a->score_mode = attr->qk_output == 2 ? CM_SCORE_SOFTMAX : CM_SCORE_BIASED;
+        a->score_mode = attr->qk_output == 2 ? CM_SCORE_SOFTMAX : CM_SCORE_TAKING_PART;
     }
     return cm_attend_run(e, a);
 }

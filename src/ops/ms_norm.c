@@ -232,7 +232,10 @@ static const places *places_of(cm_op_id id)
 
 static cm_status infer_embed(cm_infer *f)
 {
+    static const int tables[] = {2, 3, 5, 6}, params[] = {8, 9, 11, 12, 13, 14, 16, 17};
     const places *at = places_of(f->op->id);
+    CM_TRY(cm_expect_present(f, tables, CM_COUNT(tables)));
+    CM_TRY(cm_expect_present(f, params, at->scales < 0 ? 0 : CM_COUNT(params)));
     cm_dim hidden = cm_expect_dim(f, at->gamma, 0), table[] = {CM_DIM_ERROR, hidden};
     CM_TRY(cm_expect_rank(f, 0, "input_ids", 2, 2));
     CM_TRY(cm_expect_shape(f, at->word, "word_embedding", 2, table));
@@ -242,6 +245,9 @@ static cm_status infer_embed(cm_infer *f)
     CM_TRY(cm_expect_shape(f, at->beta, "beta", 1, &hidden));
     if (cm_infer_has(f, 1) != cm_infer_has(f, at->segment))
         return cm_fail(f->cx, CM_ERR_MODEL, "segment_ids and segment_embedding must be given together");
+    static const int segment[] = {10, 15};
+    if (at->scales >= 0 && cm_infer_has(f, at->segment))
+        CM_TRY(cm_expect_present(f, segment, CM_COUNT(segment)));
     for (int i = 0; at->scales >= 0 && i < 10; i++)
         CM_TRY(cm_expect_one(f, at->scales + i, "a scale or zero point"));
     if (!cm_infer_ranked(f, 0) || hidden == CM_DIM_ERROR) {

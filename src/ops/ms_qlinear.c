@@ -125,6 +125,11 @@ static bool flat_softmax(cm_op_id id, const void *attr)
 
 static cm_status check_params(cm_infer *f, const qform *form)
 {
+    CM_TRY(cm_expect_present(f, &form->y_scale, 1));
+    for (int i = 0; i < form->n_operands; i++) {
+        int operand[] = {form->first + 3 * i, form->first + 3 * i + 1};
+        CM_TRY(cm_expect_present(f, operand, 2));
+    }
     CM_TRY(cm_expect_one(f, form->y_scale, "the output's scale"));
     CM_TRY(cm_expect_one(f, form->y_zero, "the output's zero point"));
     for (int i = 0; i < form->n_operands; i++) {

@@ -29,6 +29,8 @@ static cm_status check_param(cm_infer *f, int p, const char *name, int w)
 
 static cm_status infer(cm_infer *f)
 {
+    static const int required[] = {W_SCALE, W_ZERO, R_SCALE, R_ZERO};
+    CM_TRY(cm_expect_present(f, required, CM_COUNT(required)));
     CM_TRY(cm_rnn_infer(f, CM_OP_LSTM, f->attr, &transposed));
     CM_TRY(check_param(f, W_SCALE, "W_scale", W));
     CM_TRY(check_param(f, W_ZERO, "W_zero_point", W));

@@ -7,7 +7,7 @@
 typedef struct {
     uint64_t present;
     int64_t interleaved, num_heads, rotary_embedding_dim, is_packed_batching;
-    float scale;
+    float scale; /* is read and has no effect, as in ONNX Runtime */
 } rotary_attr;
 
 CM_ATTRS(rotary_embedding, rotary_attr, CM_ATTR_INT(rotary_attr, interleaved, 0),
@@ -38,8 +38,8 @@ static void rotate_token(const cm_rotary *r, int64_t b, int64_t t)
         for (int64_t j = 0; j < half; j++) {
             int64_t re = r->interleaved ? 2 * j : j, im = r->interleaved ? 2 * j + 1 : j + half;
             double c = r->cos[row + j], s = r->sin[row + j];
-            double real = r->scale * (c * x[re] - s * x[im]);
-            double imag = r->scale * (s * x[re] + c * x[im]);
+            double real = c * x[re] - s * x[im];
+            double imag = s * x[re] + c * x[im];
             cm_store_f64(r->y.dtype, &real, 1, to + (size_t)re * size);
             cm_store_f64(r->y.dtype, &imag, 1, to + (size_t)im * size);
         }
@@ -168,9 +168,7 @@ static cm_status eval(cm_eval *e)
     bool packed = x->rank == 3;
     int64_t hidden = x->dims[x->rank - 1], half = cache->dims[cache->rank - 1];
     cm_rotary r = {.batch = x->dims[0], .len = x->dims[packed ? 1 : 2], .dim = half * 2,
-                   .interleaved = a->interleaved != 0, .scale = 1};
-    if (e->op->id != CM_OP_ROTARY_EMBEDDING)
-        r.scale = a->scale;
+                   .interleaved = a->interleaved != 0};
     r.size = !packed ? hidden : a->num_heads ? hidden / a->num_heads : half * 2;
     r.heads = !packed ? x->dims[1] : r.size ? hidden / r.size : 0;
     const double *data;

@@ -11,7 +11,6 @@
 typedef struct cm_rotary {
     int64_t batch, heads, len, size, dim;
     bool interleaved;
-    double scale;             /* of the result; 1: none */
     const double *cos, *sin;  /* rows of dim/2 */
     const int64_t *rows;      /* [batch, len] */
     cm_heads x;

@@ -23,6 +23,23 @@ cm_status cm_up_cast_by_name(cm_pending *u)
     return cm_up_set_int(u, "to", t);
 }
 
+/* Cast, CastLike 21 to 23: floats outside a 4-bit integer's range stop at its ends; later they wrap. */
+cm_status cm_up_cast_small(cm_pending *u)
+{
+    const cm_attribute *to = cm_onnx_find_attr(u, "to");
+    cm_value *low, *high;
+    CM_TRY(cm_up_need_input(u, 0));
+    int64_t t = to ? to->p->i : u->n_in > 1 && u->in[1] ? u->in[1]->type.dtype : 0;
+    cm_dtype from = u->in[0]->type.dtype;
+    bool wide = from == CM_F32 || from == CM_F64 || from == CM_F16 || from == CM_BF16;
+    if (!wide || (t != CM_I4 && t != CM_U4))
+        return CM_OK;
+    CM_TRY(cm_up_number(u, from, t == CM_I4 ? -8 : 0, &low));
+    CM_TRY(cm_up_number(u, from, t == CM_I4 ? 7 : 15, &high));
+    cm_value *in[] = {u->in[0], low, high};
+    return cm_up_node(u, "Clip", in, 3, NULL, 0, &u->in[0]);
+}
+
 /* OneHot-9: negative indices are out of range; later they count from the end. */
 cm_status cm_up_one_hot(cm_pending *u)
 {

@@ -53,6 +53,7 @@ static cm_status infer_plain(cm_ctx *cx, cm_node *n)
         .in = in,
         .n_out = n->n_out,
         .out = out,
+        .epilogue = &n->epilogue,
     };
     CM_TRY(cm_op_infer(&f));
     for (int o = 0; o < n->n_out; o++)

@@ -231,6 +231,31 @@ cm_status cm_node_set_subs(cm_ctx *cx, cm_node *n, cm_network *const *subs, int 
     return CM_OK;
 }
 
+/* Drop the operands of an epilogue that there is, then append the new one's. */
+cm_status cm_node_set_epilogue(cm_ctx *cx, cm_node *n, const char *program,
+                               cm_value *const *operands, int n_operands, cm_dtype to)
+{
+    cm_arena *arena = n->network->arena;
+    int own = cm_node_own_inputs(n);
+    const char *copy = cm_arena_strdup(arena, program);
+    cm_value **in;
+    CM_NEW_N(cx, arena, in, own + n_operands, cm_value *);
+    if (!copy)
+        return cm_fail_memory(cx);
+    for (int i = 0; i < own; i++)
+        in[i] = n->in[i];
+    for (int i = 0; i < n_operands; i++) {
+        in[own + i] = operands[i];
+        CM_TRY(add_use(cx, arena, operands[i], n, NULL, own + i));
+    }
+    for (int i = own; i < n->n_in; i++)
+        remove_use(n->in[i], n, NULL, i);
+    n->in = in;
+    n->n_in = own + n_operands;
+    n->epilogue = (cm_epilogue){copy, n_operands, to};
+    return CM_OK;
+}
+
 cm_status cm_node_set_input(cm_ctx *cx, cm_node *n, int i, cm_value *v)
 {
     if (n->in[i] == v)

@@ -13,6 +13,7 @@
 #define CM_IR_NETWORK_H
 
 #include "ops/op.h"
+#include "plan/program.h"
 #include "plan/tensor.h"
 
 typedef struct cm_network cm_network;
@@ -48,7 +49,8 @@ struct cm_node {
     int n_in;
     cm_value **in; /* NULL: an absent optional input */
     int n_out;
-    cm_value **out; /* NULL: an output nobody asked for */
+    cm_value **out;       /* NULL: an output nobody asked for */
+    cm_epilogue epilogue; /* a pointwise program on output 0; its operands are the last inputs */
     int n_subs;
     cm_network **subs; /* If: then, else. Loop, Scan, SequenceMap: body */
     const char *name;  /* of the first ONNX node it came from, or made up; may repeat */
@@ -103,6 +105,9 @@ cm_value *cm_network_find_value(const cm_network *g,
 cm_status cm_network_add_node(cm_ctx *cx, cm_network *g, cm_node *before, const cm_op *op,
                               const char *name, void *attr, cm_value *const *in, int n_in,
                               const char *const *out_names, int n_out, cm_node **out) CM_MUST_USE;
+/* Append `n_operands` inputs and follow the node by `program` (copied). `to` as in cm_epilogue. */
+cm_status cm_node_set_epilogue(cm_ctx *cx, cm_node *n, const char *program,
+                               cm_value *const *operands, int n_operands, cm_dtype to) CM_MUST_USE;
 cm_status cm_node_set_subs(cm_ctx *cx, cm_node *n, cm_network *const *subs, int n_subs) CM_MUST_USE;
 
 /* Rewriting. */
@@ -113,6 +118,10 @@ void cm_node_remove(cm_node *n); /* its outputs must have no uses */
 /* n covers what `other` covered too (in order, no repeats). */
 cm_status cm_node_add_from(cm_ctx *cx, cm_node *n, const cm_node *other) CM_MUST_USE;
 
+static inline int cm_node_own_inputs(const cm_node *n) /* without the epilogue's */
+{
+    return n->n_in - n->epilogue.n_operands;
+}
 static inline bool cm_sole_use(const cm_value *v)
 {
     return v->n_uses == 1;

@@ -479,6 +479,20 @@ static cm_status read_from(parser *s, cm_node *n)
     return CM_OK;
 }
 
+static cm_status read_epilogue(parser *s, cm_node *n, cm_value *const *operands, int n_operands)
+{
+    cm_str program;
+    cm_program p;
+    cm_dtype to = CM_NO_DTYPE;
+    if (!eat_word(s, "then"))
+        return n_operands ? FAIL(s, "operands after '|' without a program") : CM_OK;
+    CM_TRY(read_quoted(s, &program));
+    CM_TRY(cm_program_parse(s->cx, program.p, program.n, &p));
+    if (eat_word(s, "to"))
+        CM_TRY(read_dtype(s, &to));
+    return cm_node_set_epilogue(s->cx, n, program.p, operands, n_operands, to);
+}
+
 static cm_status read_network(parser *s, cm_network *g, scope *outer, int depth);
 
 static cm_status read_subs(parser *s, cm_network *g, scope *sc, cm_node *n, int depth)
@@ -521,6 +535,7 @@ static cm_status read_node(parser *s, cm_network *g, scope *sc, const pointers *
 {
     const char *op_name;
     pointers in = {0};
+    int own = -1; /* inputs before `|` */
     CM_TRY(read_name(s, &op_name));
     const cm_op *op = cm_op_find(op_name);
     if (!op)
@@ -528,16 +543,21 @@ static cm_status read_node(parser *s, cm_network *g, scope *sc, const pointers *
     CM_TRY(expect(s, '('));
     while (!eat(s, ')')) {
         cm_value *v;
-        if (in.n)
+        if (own < 0 && eat(s, '|'))
+            own = in.n;
+        else if (in.n)
             CM_TRY(expect(s, ','));
         CM_TRY(read_reference(s, sc, &v));
         CM_TRY(push(s, &in, v));
     }
+    if (own < 0)
+        own = in.n;
     void *attr;
     cm_node *n;
     CM_TRY(read_attributes(s, g, op, &attr));
-    CM_TRY(cm_network_add_node(s->cx, g, NULL, op, NULL, attr, (cm_value *const *)in.v, in.n,
+    CM_TRY(cm_network_add_node(s->cx, g, NULL, op, NULL, attr, (cm_value *const *)in.v, own,
                                (const char *const *)names->v, names->n, &n));
+    CM_TRY(read_epilogue(s, n, (cm_value *const *)in.v + own, in.n - own));
     CM_TRY(read_from(s, n));
     for (int o = 0; o < n->n_out; o++)
         if (n->out[o])

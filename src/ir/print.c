@@ -228,6 +228,16 @@ static void provenance(printer *p, const cm_node *n)
     }
 }
 
+static void epilogue(printer *p, const cm_node *n)
+{
+    if (!n->epilogue.program)
+        return;
+    cm_buf_str(p->out, " then ");
+    quoted(p->out, n->epilogue.program, strlen(n->epilogue.program));
+    if (n->epilogue.to != CM_NO_DTYPE)
+        cm_buf_printf(p->out, " to %s", cm_dtype_name(n->epilogue.to));
+}
+
 static void indent(printer *p)
 {
     for (int i = 0; i < p->depth; i++)
@@ -272,12 +282,15 @@ static void node(printer *p, const cm_node *n)
     }
     cm_buf_printf(p->out, " = %s(", n->op->name);
     for (int i = 0; i < n->n_in; i++) {
-        if (i)
+        if (i == cm_node_own_inputs(n))
+            cm_buf_str(p->out, " | ");
+        else if (i)
             cm_buf_str(p->out, ", ");
         reference(p->out, n->in[i]);
     }
     cm_buf_str(p->out, ")");
     attributes(p, n);
+    epilogue(p, n);
     provenance(p, n);
     for (int s = 0; s < n->n_subs; s++) {
         cm_buf_str(p->out, " do\n");

@@ -221,6 +221,7 @@ static cm_status lower_node(lowering *lo, const cm_network *g, const cm_node *n,
         .name = n->name ? n->name : "",
         .n_from = n->n_from,
         .from = n->from,
+        .epilogue = n->epilogue,
     };
     CM_TRY(step_kind(lo, n, &s->kind));
     CM_TRY(write_attr(lo, n, s));

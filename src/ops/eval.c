@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "ops/program_eval.h"
 
 cm_status cm_eval_scratch(cm_eval *e, size_t n, size_t size, void **out)
 {
@@ -184,6 +185,7 @@ static cm_status infer_actual(cm_eval *e, cm_infer_out *out)
         .in = in,
         .n_out = e->n_out,
         .out = out,
+        .epilogue = e->epilogue,
     };
     return cm_op_infer(&f);
 }
@@ -237,7 +239,9 @@ cm_status cm_op_eval(cm_eval *e)
     cm_status st = infer_actual(e, out);
     for (int o = 0; st == CM_OK && o < e->n_out; o++)
         st = prepare_output(e, o, &out[o].type);
-    if (st == CM_OK)
+    if (st == CM_OK && e->epilogue && e->epilogue->program)
+        st = cm_epilogue_eval(e);
+    else if (st == CM_OK)
         st = e->op->family->eval(e);
     for (int o = 0; st == CM_OK && o < e->n_out; o++) {
         st = pack_output(e, o);

@@ -30,6 +30,7 @@ struct cm_eval {
     cm_threads *threads;
     uint64_t *random; /* state of the context's generator; see ops/random.h */
     const cm_eval_host *host;
+    const cm_epilogue *epilogue; /* as in cm_infer: handled by cm_op_eval, not by evaluators */
 };
 
 /* How the caller gives memory for outputs. */
@@ -57,15 +58,15 @@ static inline cm_tensor *cm_eval_out(const cm_eval *e, int o) /* a wanted tensor
 }
 
 /* Size and allocate output o, whose shape only the data told. */
-cm_status cm_eval_alloc(cm_eval *e, int o, cm_dtype dtype, int rank, const int64_t *dims)
-    CM_MUST_USE;
+cm_status cm_eval_alloc(cm_eval *e, int o, cm_dtype dtype, int rank,
+                        const int64_t *dims) CM_MUST_USE;
 /* Scratch memory until the evaluator returns; zeroed. */
 cm_status cm_eval_scratch(cm_eval *e, size_t n, size_t size, void **out) CM_MUST_USE;
 /* Output o becomes a sequence of n items, zeroed, in scratch; fill out[o]->items. */
 cm_status cm_eval_sequence(cm_eval *e, int o, int64_t n, const cm_type *elem) CM_MUST_USE;
 /* A dense scratch tensor. */
-cm_status cm_eval_temp(cm_eval *e, cm_dtype dtype, int rank, const int64_t *dims, cm_tensor *out)
-    CM_MUST_USE;
+cm_status cm_eval_temp(cm_eval *e, cm_dtype dtype, int rank, const int64_t *dims,
+                       cm_tensor *out) CM_MUST_USE;
 
 int64_t cm_eval_int(const cm_eval *e, int i, int64_t index); /* element of an integer input */
 double cm_eval_f64(const cm_eval *e, int i, int64_t index);

@@ -8,7 +8,7 @@
 #include "base/size.h"
 #include "ops/signature.h"
 
-cm_status cm_op_infer(cm_infer *f)
+static cm_status infer_operator(cm_infer *f)
 {
     const cm_op *op = f->op;
     if (f->n_in < op->min_in || f->n_in > op->max_in)
@@ -36,6 +36,57 @@ cm_status cm_op_infer(cm_infer *f)
     if (st != CM_OK)
         return st;
     return op->family->infer(f);
+}
+
+static bool never_equal(cm_infer *f, cm_dim a, cm_dim b)
+{
+    int64_t x, y;
+    if (cm_infer_const(f, a, &x) && cm_infer_const(f, b, &y))
+        return x != y;
+    return f->dims && cm_dim_never_equal(f->dims, a, b);
+}
+
+/* The operands of an epilogue broadcast to output 0 and leave its shape as it is. */
+static cm_status infer_epilogue(cm_infer *f, int n_own)
+{
+    cm_type *x = &f->out[0].type;
+    if (!(f->op->traits & CM_EPILOGUE) || f->n_out < 1 || x->kind != CM_TENSOR)
+        return cm_fail(f->cx, CM_ERR_MODEL, "an epilogue follows an operator that takes none");
+    f->out[0].n_elems = -1;
+    for (int i = n_own; i < f->n_in; i++) {
+        if (!cm_infer_has(f, i) || f->in[i].type->kind != CM_TENSOR)
+            return cm_fail(f->cx, CM_ERR_MODEL, "operand %d of the epilogue is no tensor",
+                           i - n_own);
+        if (x->rank < 0 || !cm_infer_ranked(f, i))
+            continue;
+        const cm_type *t = f->in[i].type;
+        int rank = x->rank;
+        cm_dim dims[CM_MAX_RANK];
+        memcpy(dims, x->dims, sizeof dims);
+        CM_TRY(cm_broadcast_dims(f, &rank, dims, t->rank, t->dims));
+        for (int a = 0; a < rank; a++)
+            if (rank != x->rank || never_equal(f, dims[a], x->dims[a]))
+                return cm_fail(f->cx, CM_ERR_MODEL,
+                               "operand %d of the epilogue enlarges the result", i - n_own);
+    }
+    if (f->epilogue->to != CM_NO_DTYPE)
+        x->dtype = f->epilogue->to;
+    return CM_OK;
+}
+
+cm_status cm_op_infer(cm_infer *f)
+{
+    const cm_epilogue *e = f->epilogue;
+    if (!e || !e->program)
+        return infer_operator(f);
+    int n_in = f->n_in;
+    if (e->n_operands < 0 || e->n_operands > n_in)
+        return cm_fail(f->cx, CM_ERR_MODEL, "an epilogue of %d operands on %d inputs",
+                       e->n_operands, n_in);
+    f->n_in -= e->n_operands;
+    cm_status st = infer_operator(f);
+    f->n_in = n_in;
+    return st == CM_OK ? infer_epilogue(f, n_in - e->n_operands) : st;
 }
 
 int cm_infer_rank(const cm_infer *f, int i)
@@ -189,14 +240,6 @@ cm_dim cm_infer_ceil_div(cm_infer *f, cm_dim a, cm_dim b)
 {
     NUMBERS_OR_TABLE(f, a, b, y > 0 && (r = cm_ceil_div(x, y), true),
                      cm_dim_ceil_div(f->dims, a, b));
-}
-
-static bool never_equal(cm_infer *f, cm_dim a, cm_dim b)
-{
-    int64_t x, y;
-    if (cm_infer_const(f, a, &x) && cm_infer_const(f, b, &y))
-        return x != y;
-    return f->dims && cm_dim_never_equal(f->dims, a, b);
 }
 
 static const char *dim_text(const cm_infer *f, cm_dim d, char *buf, size_t n)

@@ -4,6 +4,7 @@
 #define CM_OPS_INFER_H
 
 #include "ops/op.h"
+#include "plan/program.h"
 
 /* Elements of small integer tensors are tracked as dims through shape arithmetic. */
 enum { CM_MAX_ELEMS = 64 };
@@ -32,6 +33,9 @@ struct cm_infer {
     const cm_infer_in *in;
     int n_out;
     cm_infer_out *out;
+    const cm_epilogue
+        *epilogue; /* NULL or one without a program: none. A rule sees n_in without the
+                                    epilogue's operands */
 };
 
 /* Run signature check and type rule. `out` is zeroed by the caller but for `wanted`. */
@@ -49,8 +53,8 @@ cm_dim cm_infer_dim(const cm_infer *f, int i, int axis);
 
 /* Set output o: dtype as the signature left it (or given), shape from the arguments. */
 cm_status cm_infer_tensor(cm_infer *f, int o, int rank, const cm_dim *dims) CM_MUST_USE;
-cm_status cm_infer_typed(cm_infer *f, int o, cm_dtype dtype, int rank, const cm_dim *dims)
-    CM_MUST_USE;
+cm_status cm_infer_typed(cm_infer *f, int o, cm_dtype dtype, int rank,
+                         const cm_dim *dims) CM_MUST_USE;
 cm_status cm_infer_like(cm_infer *f, int o, int i) CM_MUST_USE; /* shape of input i */
 void cm_infer_unknown(cm_infer *f, int o);                      /* rank unknown */
 /* Output of known rank whose dims only the data will tell: fresh symbols. While running: the
@@ -61,8 +65,8 @@ cm_dim cm_infer_fresh(cm_infer *f, const char *what); /* CM_DIM_ERROR while runn
 /* Broadcast the shapes of inputs [from, to) numpy-style, into output o. Absent ones are skipped. */
 cm_status cm_infer_broadcast(cm_infer *f, int o, int from, int to) CM_MUST_USE;
 /* The same for plain dim lists. *rank and dims are the result so far. */
-cm_status cm_broadcast_dims(cm_infer *f, int *rank, cm_dim *dims, int rank_b, const cm_dim *dims_b)
-    CM_MUST_USE;
+cm_status cm_broadcast_dims(cm_infer *f, int *rank, cm_dim *dims, int rank_b,
+                            const cm_dim *dims_b) CM_MUST_USE;
 
 /* axis in [-rank, rank) made non-negative, or a sentence. */
 cm_status cm_axis(cm_ctx *cx, int64_t axis, int rank, int *out) CM_MUST_USE;

@@ -21,6 +21,7 @@ enum {
     CM_SHAPE_ONLY = 8, /* needs the types of its inputs, never their elements */
     CM_CONTROL = 16,  /* holds networks; run by the runtime, not by an evaluator */
     CM_RANDOM = 32,   /* not PURE: draws from the context's generator */
+    CM_EPILOGUE = 64, /* a pointwise program may follow it inside the same kernel */
 };
 
 typedef struct cm_op cm_op;

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "plan/problem.h"
+#include "plan/program.h"
 #include "plan/target.h"
 
 /* Where a value's memory comes from. */
@@ -50,6 +51,7 @@ typedef struct cm_plan_step {
     const char *op;          /* operator's name (EVALUATE and control steps) */
     const void *attr_bytes;  /* as ops/attr.h writes them */
     size_t attr_n;
+    cm_epilogue epilogue;    /* its operands are the last ones of `in` */
     int n_in, n_out;
     const cm_operand *in, *out;
     int n_lists;

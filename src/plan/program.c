@@ -1,84 +1,183 @@
-/* program.c -- pointwise programs: verified, written, read.
+/* program.c -- pointwise programs as text and as instructions.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "plan/program.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-enum { INSTR_BYTES = 24 };
 
 static const struct {
     const char *name;
-    int n_args;
-} instrs[CM_INSTR_COUNT] = {
-#define X(id, number, text, args) [CM_INSTR_##id] = {text, args},
-    CM_INSTRS(X)
+    int arity;
+} rows[CM_PW_COUNT] = {
+#define X(id, text, n) [CM_PW_##id] = {text, n},
+    CM_POINTWISE(X)
 #undef X
 };
 
-const char *cm_instr_name(cm_instr_op op)
+const char *cm_pointwise_name(cm_pointwise op)
 {
-    return (unsigned)op < CM_INSTR_COUNT ? instrs[op].name : "?";
+    return rows[op].name;
 }
 
-int cm_instr_args(cm_instr_op op)
+int cm_pointwise_arity(cm_pointwise op)
 {
-    return (unsigned)op < CM_INSTR_COUNT ? instrs[op].n_args : 0;
+    return rows[op].arity;
 }
 
-cm_status cm_program_verify(cm_ctx *cx, const cm_program *p, int n_operands)
+static void note_arg(cm_program *p, const cm_program_arg *a)
 {
-    if (p->n < 1 || p->n > CM_PROGRAM_MAX)
-        return cm_fail(cx, CM_ERR_PLAN, "a pointwise program has %d instructions, wanted 1 to %d",
-                       p->n, CM_PROGRAM_MAX);
-    for (int i = 0; i < p->n; i++) {
-        const cm_instr *in = &p->instrs[i];
-        if ((unsigned)in->op >= CM_INSTR_COUNT || !cm_dtype_valid((int)in->dtype))
-            return cm_fail(cx, CM_ERR_PLAN, "instruction %d of a pointwise program is not known", i);
-        for (int k = 0; k < cm_instr_args(in->op); k++)
-            if (in->arg[k] >= i || in->arg[k] < -n_operands)
-                return cm_fail(cx, CM_ERR_PLAN,
-                               "instruction %d of a pointwise program reads what is not there", i);
+    if (a->kind == CM_ARG_X)
+        p->uses_x = true;
+    if (a->kind == CM_ARG_OPERAND && a->index >= p->n_operands)
+        p->n_operands = a->index + 1;
+}
+
+int cm_program_add(cm_program *p, cm_pointwise op, cm_program_arg a, cm_program_arg b,
+                   cm_program_arg c)
+{
+    if (p->n_steps == CM_PROGRAM_MAX)
+        return -1;
+    cm_program_step *s = &p->step[p->n_steps];
+    *s = (cm_program_step){op, {a, b, c}};
+    for (int i = 0; i < rows[op].arity; i++)
+        note_arg(p, &s->arg[i]);
+    return p->n_steps++;
+}
+
+typedef struct {
+    cm_ctx *cx;
+    const char *p, *end;
+} reader;
+
+/* The next word: up to a space or a semicolon. False at the end. */
+static bool word(reader *r, char *buf, size_t n)
+{
+    while (r->p < r->end && *r->p == ' ')
+        r->p++;
+    size_t k = 0;
+    if (r->p < r->end && *r->p == ';')
+        buf[k++] = *r->p++;
+    else
+        while (r->p < r->end && *r->p != ' ' && *r->p != ';' && k + 1 < n)
+            buf[k++] = *r->p++;
+    buf[k] = 0;
+    return k > 0;
+}
+
+static bool index_of(const char *text, int limit, int *out)
+{
+    char *end;
+    long v = strtol(text, &end, 10);
+    *out = (int)v;
+    return *text && !*end && v >= 0 && v < limit;
+}
+
+static cm_status parse_arg(reader *r, const cm_program *p, cm_program_arg *out)
+{
+    char w[64], *end;
+    if (!word(r, w, sizeof w) || !strcmp(w, ";"))
+        return cm_fail(r->cx, CM_ERR_MODEL, "a program's instruction lacks an argument");
+    if (!strcmp(w, "x")) {
+        *out = cm_arg_x();
+        return CM_OK;
+    }
+    int k;
+    if (*w == '$' && index_of(w + 1, CM_PROGRAM_MAX, &k)) {
+        *out = cm_arg_operand(k);
+        return CM_OK;
+    }
+    if (*w == '%' && index_of(w + 1, p->n_steps, &k)) {
+        *out = cm_arg_result(k);
+        return CM_OK;
+    }
+    *out = cm_arg_number(strtod(w, &end));
+    if (*end)
+        return cm_fail(r->cx, CM_ERR_MODEL, "a program reads '%s', which is not defined before it",
+                       w);
+    return CM_OK;
+}
+
+static cm_status parse_outputs(reader *r, cm_program *p)
+{
+    char w[64];
+    while (word(r, w, sizeof w)) {
+        int k;
+        if (p->n_outputs == CM_PROGRAM_MAX || *w != '%' || !index_of(w + 1, p->n_steps, &k))
+            return cm_fail(r->cx, CM_ERR_MODEL, "a program hands out '%s', which is no result", w);
+        p->output[p->n_outputs++] = k;
     }
     return CM_OK;
 }
 
-void cm_program_write(const cm_program *p, cm_buf *out)
+static cm_status parse_step(reader *r, const char *name, cm_program *p)
 {
-    cm_buf_u32(out, (uint32_t)p->n);
-    for (int i = 0; i < p->n; i++) {
-        const cm_instr *in = &p->instrs[i];
-        cm_buf_u32(out, (uint32_t)in->op);
-        cm_buf_u32(out, (uint32_t)in->dtype);
-        cm_buf_bytes(out, in->arg, sizeof in->arg);
-        cm_buf_zeros(out, 2);
-        cm_buf_bytes(out, &in->number, 8);
+    int op = 0;
+    while (op < CM_PW_COUNT && strcmp(rows[op].name, name) != 0)
+        op++;
+    if (op == CM_PW_COUNT)
+        return cm_fail(r->cx, CM_ERR_MODEL, "a program has no instruction '%s'", name);
+    cm_program_arg arg[3] = {{0}};
+    for (int i = 0; i < rows[op].arity; i++)
+        CM_TRY(parse_arg(r, p, &arg[i]));
+    if (cm_program_add(p, (cm_pointwise)op, arg[0], arg[1], arg[2]) < 0)
+        return cm_fail(r->cx, CM_ERR_MODEL, "a program has more than %d instructions",
+                       CM_PROGRAM_MAX);
+    return CM_OK;
+}
+
+cm_status cm_program_parse(cm_ctx *cx, const char *text, size_t n, cm_program *out)
+{
+    reader r = {cx, text, text + n};
+    char w[64];
+    memset(out, 0, sizeof *out);
+    while (word(&r, w, sizeof w)) {
+        if (!strcmp(w, ";"))
+            continue;
+        if (!strcmp(w, "->")) {
+            CM_TRY(parse_outputs(&r, out));
+            break;
+        }
+        CM_TRY(parse_step(&r, w, out));
+    }
+    if (out->n_steps == 0)
+        return cm_fail(cx, CM_ERR_MODEL, "a program has no instruction");
+    if (out->n_outputs == 0) {
+        out->output[0] = out->n_steps - 1;
+        out->n_outputs = 1;
+    }
+    return CM_OK;
+}
+
+static void print_arg(const cm_program_arg *a, cm_buf *out)
+{
+    if (a->kind == CM_ARG_X) {
+        cm_buf_str(out, " x");
+    } else if (a->kind == CM_ARG_NUMBER) {
+        char text[40];
+        for (int digits = 1; digits <= 17; digits++) { /* the fewest that read back the same */
+            snprintf(text, sizeof text, "%.*g", digits, a->number);
+            if (strtod(text, NULL) == a->number || isnan(a->number))
+                break;
+        }
+        cm_buf_printf(out, " %s", text);
+    } else {
+        cm_buf_printf(out, " %c%d", a->kind == CM_ARG_OPERAND ? '$' : '%', a->index);
     }
 }
 
-cm_status cm_program_read(cm_ctx *cx, cm_arena *arena, const void *bytes, size_t n, int n_operands,
-                          cm_program *out)
+void cm_program_print(const cm_program *p, cm_buf *out)
 {
-    const unsigned char *p = bytes;
-    uint32_t count = 0;
-    if (n >= 4)
-        memcpy(&count, p, 4);
-    if (n < 4 || count > CM_PROGRAM_MAX || n != 4 + (size_t)count * INSTR_BYTES)
-        return cm_fail(cx, CM_ERR_PLAN, "a pointwise program of %u instructions has %zu bytes",
-                       count, n);
-    cm_instr *v;
-    CM_NEW_N(cx, arena, v, count, cm_instr);
-    for (uint32_t i = 0; i < count; i++) {
-        const unsigned char *from = p + 4 + (size_t)i * INSTR_BYTES;
-        uint32_t op, dtype;
-        memcpy(&op, from, 4);
-        memcpy(&dtype, from + 4, 4);
-        memcpy(v[i].arg, from + 8, sizeof v[i].arg);
-        memcpy(&v[i].number, from + 16, 8);
-        v[i].op = (cm_instr_op)op;
-        v[i].dtype = dtype < CM_DTYPE_COUNT ? (cm_dtype)dtype : CM_NO_DTYPE;
+    for (int i = 0; i < p->n_steps; i++) {
+        const cm_program_step *s = &p->step[i];
+        cm_buf_printf(out, "%s%s", i ? "; " : "", rows[s->op].name);
+        for (int k = 0; k < rows[s->op].arity; k++)
+            print_arg(&s->arg[k], out);
     }
-    cm_program read = {(int)count, v};
-    CM_TRY(cm_program_verify(cx, &read, n_operands));
-    *out = read;
-    return CM_OK;
+    if (p->n_outputs == 1 && p->output[0] == p->n_steps - 1)
+        return;
+    cm_buf_str(out, " ->");
+    for (int i = 0; i < p->n_outputs; i++)
+        cm_buf_printf(out, " %%%d", p->output[i]);
 }

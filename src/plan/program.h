@@ -1,13 +1,16 @@
-/* program.h -- pointwise programs: what is done to each element before it is stored.
+/* program.h -- pointwise programs: what is computed per element, after a product or on its own.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An epilogue (bias, activation, residual) or a fused group of pointwise nodes. Straight-line code in
- * single assignment: instruction i defines register i, the last one is the result. An argument is a
- * register (>= 0), or CM_ARG_OPERAND(k): the element of the problem's extra input k at this place,
- * broadcast. In an epilogue operand 0 is what the problem computed.
+ * Straight-line code, one result per instruction. As text (the form that attributes and plans hold):
  *
- *     0: add  %operand0 %operand1     bias
- *     1: max  %0 %2 ...               a ReLU is: const 0, max */
+ *     "add x $0; relu %0"                  x plus the first operand, then ReLU
+ *     "sigmoid x; mul x %0"                SiLU
+ *     "mul $0 0.5; add %0 $1 -> %0 %1"     two results
+ *
+ * `x` is the result that the program follows (epilogues only), `$k` operand k, `%k` the result of
+ * instruction k, a number is itself. Without `->` the last instruction is the result. Operands
+ * broadcast to the shape of the result. Everything is computed in at least float32 and rounded once, to
+ * the element type of the output; true and false are 1 and 0. */
 #ifndef CM_PLAN_PROGRAM_H
 #define CM_PLAN_PROGRAM_H
 
@@ -15,61 +18,119 @@
 #include "base/status.h"
 #include "plan/dtype.h"
 
-/* X(id, number, name, arguments). Numbers stand in plan files: never renumber. */
-#define CM_INSTRS(X)                                                                               \
-    X(CONST, 0, "const", 0)     /* `number` */                                                     \
-    X(CAST, 1, "cast", 1)       /* to `dtype` */                                                   \
-    X(ADD, 2, "add", 2)                                                                            \
-    X(SUB, 3, "sub", 2)                                                                            \
-    X(MUL, 4, "mul", 2)                                                                            \
-    X(DIV, 5, "div", 2)                                                                            \
-    X(MIN, 6, "min", 2)                                                                            \
-    X(MAX, 7, "max", 2)                                                                            \
-    X(POW, 8, "pow", 2)                                                                            \
-    X(NEG, 9, "neg", 1)                                                                            \
-    X(ABS, 10, "abs", 1)                                                                           \
-    X(SQRT, 11, "sqrt", 1)                                                                         \
-    X(EXP, 12, "exp", 1)                                                                           \
-    X(LN, 13, "ln", 1)                                                                             \
-    X(TANH, 14, "tanh", 1)                                                                         \
-    X(SIGMOID, 15, "sigmoid", 1)                                                                   \
-    X(ERF, 16, "erf", 1)                                                                           \
-    X(FLOOR, 17, "floor", 1)                                                                       \
-    X(CEIL, 18, "ceil", 1)                                                                         \
-    X(ROUND, 19, "round", 1)    /* halves to even */                                               \
-    X(LESS, 20, "less", 2)      /* 1 or 0 */                                                       \
-    X(EQUAL, 21, "equal", 2)                                                                       \
-    X(SELECT, 22, "select", 3)  /* first not 0: second, else third */
+/* X(id, name, arity, meaning). Numbers follow the order; text is what is stored. */
+#define CM_POINTWISE(X)                                                                            \
+    X(NEG, "neg", 1)                                                                               \
+    X(ABS, "abs", 1)                                                                               \
+    X(SIGN, "sign", 1)                                                                             \
+    X(FLOOR, "floor", 1)                                                                           \
+    X(CEIL, "ceil", 1)                                                                             \
+    X(ROUND, "round", 1) /* half to even */                                                        \
+    X(SQRT, "sqrt", 1)                                                                             \
+    X(RSQRT, "rsqrt", 1)                                                                           \
+    X(RECIP, "recip", 1)                                                                           \
+    X(EXP, "exp", 1)                                                                               \
+    X(LOG, "log", 1)                                                                               \
+    X(SIN, "sin", 1)                                                                               \
+    X(COS, "cos", 1)                                                                               \
+    X(TANH, "tanh", 1)                                                                             \
+    X(SIGMOID, "sigmoid", 1)                                                                       \
+    X(ERF, "erf", 1)                                                                               \
+    X(RELU, "relu", 1)                                                                             \
+    X(GELU, "gelu", 1)           /* exact, with erf */                                             \
+    X(GELU_TANH, "gelu_tanh", 1) /* the tanh approximation */                                      \
+    X(SILU, "silu", 1)                                                                             \
+    X(MISH, "mish", 1)                                                                             \
+    X(SOFTPLUS, "softplus", 1)                                                                     \
+    X(SOFTSIGN, "softsign", 1)                                                                     \
+    X(HARDSWISH, "hardswish", 1)                                                                   \
+    X(NOT, "not", 1)                                                                               \
+    X(IS_NAN, "isnan", 1)                                                                          \
+    X(ADD, "add", 2)                                                                               \
+    X(SUB, "sub", 2)                                                                               \
+    X(MUL, "mul", 2)                                                                               \
+    X(DIV, "div", 2)                                                                               \
+    X(POW, "pow", 2)                                                                               \
+    X(MIN, "min", 2) /* NaN if either is */                                                        \
+    X(MAX, "max", 2)                                                                               \
+    X(LEAKY, "leaky", 2) /* x < 0 ? a*x : x; PRelu and LeakyRelu */                                \
+    X(ELU, "elu", 2)     /* x < 0 ? a*(exp(x) - 1) : x */                                          \
+    X(EQ, "eq", 2)                                                                                 \
+    X(LT, "lt", 2)                                                                                 \
+    X(LE, "le", 2)                                                                                 \
+    X(GT, "gt", 2)                                                                                 \
+    X(GE, "ge", 2)                                                                                 \
+    X(AND, "and", 2)                                                                               \
+    X(OR, "or", 2)                                                                                 \
+    X(XOR, "xor", 2)                                                                               \
+    X(CLIP, "clip", 3)               /* x, low, high */                                            \
+    X(HARDSIGMOID, "hardsigmoid", 3) /* max(0, min(1, a*x + b)) */                                 \
+    X(SELECT, "select", 3)           /* c ? a : b */
 
 typedef enum {
-#define X(id, number, name, n_args) CM_INSTR_##id = number,
-    CM_INSTRS(X)
+#define X(id, name, arity) CM_PW_##id,
+    CM_POINTWISE(X)
 #undef X
-    CM_INSTR_COUNT
-} cm_instr_op;
+    CM_PW_COUNT
+} cm_pointwise;
 
-enum { CM_PROGRAM_MAX = 64 };
-#define CM_ARG_OPERAND(k) (-1 - (k))
+typedef enum { CM_ARG_X, CM_ARG_OPERAND, CM_ARG_RESULT, CM_ARG_NUMBER } cm_arg_kind;
 
-typedef struct cm_instr {
-    cm_instr_op op;
-    cm_dtype dtype; /* that it computes in */
-    int16_t arg[3];
-    double number;
-} cm_instr;
+typedef struct cm_program_arg {
+    cm_arg_kind kind;
+    int index;     /* OPERAND, RESULT */
+    double number; /* NUMBER */
+} cm_program_arg;
+
+enum { CM_PROGRAM_MAX = 64 }; /* instructions, operands, outputs */
+
+typedef struct cm_program_step {
+    cm_pointwise op;
+    cm_program_arg arg[3];
+} cm_program_step;
 
 typedef struct cm_program {
-    int n;
-    const cm_instr *instrs;
+    int n_steps;
+    cm_program_step step[CM_PROGRAM_MAX];
+    int n_outputs;
+    int output[CM_PROGRAM_MAX]; /* results handed out */
+    int n_operands;             /* one more than the highest `$k` read */
+    bool uses_x;
 } cm_program;
 
-const char *cm_instr_name(cm_instr_op op); /* "?" when out of range */
-int cm_instr_args(cm_instr_op op);
-/* Operators known, arguments defined before they are read, operands in [0, n_operands). */
-cm_status cm_program_verify(cm_ctx *cx, const cm_program *p, int n_operands) CM_MUST_USE;
-/* Serial form: the count, then 24 bytes an instruction. Reading verifies. */
-void cm_program_write(const cm_program *p, cm_buf *out);
-cm_status cm_program_read(cm_ctx *cx, cm_arena *arena, const void *bytes, size_t n, int n_operands,
-                          cm_program *out) CM_MUST_USE;
+/* A program that follows an operator: it reads output 0 as `x`, and the last `n_operands` inputs of
+ * the node as its operands, which broadcast to x's shape and never enlarge it. */
+typedef struct cm_epilogue {
+    const char *program; /* NULL: none */
+    int n_operands;
+    cm_dtype to; /* element type of the result; CM_NO_DTYPE: as without it */
+} cm_epilogue;
+
+const char *cm_pointwise_name(cm_pointwise op);
+int cm_pointwise_arity(cm_pointwise op);
+
+/* Checked: every argument is defined before it is read, counts are bounded. */
+cm_status cm_program_parse(cm_ctx *cx, const char *text, size_t n, cm_program *out) CM_MUST_USE;
+void cm_program_print(const cm_program *p, cm_buf *out);
+
+/* Building. Each appends and returns the new result's index, or -1 when the program is full. */
+int cm_program_add(cm_program *p, cm_pointwise op, cm_program_arg a, cm_program_arg b,
+                   cm_program_arg c);
+static inline cm_program_arg cm_arg_x(void)
+{
+    return (cm_program_arg){.kind = CM_ARG_X};
+}
+static inline cm_program_arg cm_arg_operand(int k)
+{
+    return (cm_program_arg){.kind = CM_ARG_OPERAND, .index = k};
+}
+static inline cm_program_arg cm_arg_result(int k)
+{
+    return (cm_program_arg){.kind = CM_ARG_RESULT, .index = k};
+}
+static inline cm_program_arg cm_arg_number(double v)
+{
+    return (cm_program_arg){.kind = CM_ARG_NUMBER, .number = v};
+}
 
 #endif

@@ -320,6 +320,23 @@ static cm_status take_names(cursor *c, int n, const char *const **out)
     return CM_OK;
 }
 
+static cm_status read_epilogue(cursor *c, cm_plan_step *s)
+{
+    cm_epilogue *e = &s->epilogue;
+    int32_t n, to;
+    CM_TRY(take_string(c, &e->program));
+    CM_TRY(take_i32(c, &n));
+    CM_TRY(take_i32(c, &to));
+    if (n < 0 || n > s->n_in || (to != CM_NO_DTYPE && !cm_dtype_valid(to)))
+        return damaged(c->r, "an epilogue has a wrong count of operands or element type");
+    e->n_operands = n;
+    e->to = (cm_dtype)to;
+    if (*e->program)
+        return CM_OK;
+    e->program = NULL;
+    return n || to ? damaged(c->r, "an epilogue without a program") : CM_OK;
+}
+
 static cm_status read_step(cursor *c, cm_plan_step *s)
 {
     int kind, problem;
@@ -342,7 +359,7 @@ static cm_status read_step(cursor *c, cm_plan_step *s)
     s->attr_n = (size_t)n;
     c->p += n;
     c->left -= (size_t)n;
-    return CM_OK;
+    return read_epilogue(c, s);
 }
 
 static cm_status read_list(cursor *c, cm_plan_list *l)

@@ -176,6 +176,9 @@ static cm_status write_step(writer *w, cm_buf *b, const cm_plan_step *s)
         i32(b, s->lists[i]);
     cm_buf_u64(b, s->attr_n);
     cm_buf_bytes(b, s->attr_bytes, s->attr_n);
+    CM_TRY(put_string(w, b, s->epilogue.program ? s->epilogue.program : ""));
+    cm_buf_u32(b, (uint32_t)s->epilogue.n_operands);
+    cm_buf_u32(b, (uint32_t)s->epilogue.to);
     return CM_OK;
 }
 

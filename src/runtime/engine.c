@@ -61,7 +61,9 @@ static cm_status check_types(opening *o, const cm_ready_step *s)
     for (int i = 0; i < p->n_in; i++)
         if (p->in[i].value >= 0)
             in[i] = &o->e->plan->values[p->in[i].value].type;
-    CM_TRY(cm_signature_apply(o->cx, s->op, in, p->n_in, out, p->n_out));
+    CM_TRY(cm_signature_apply(o->cx, s->op, in, p->n_in - p->epilogue.n_operands, out, p->n_out));
+    if (p->n_out && p->epilogue.to != CM_NO_DTYPE)
+        out[0].dtype = p->epilogue.to;
     for (int i = 0; i < p->n_out; i++) {
         if (p->out[i].value < 0 || out[i].kind != CM_TENSOR || !out[i].dtype)
             continue;
@@ -83,8 +85,11 @@ static cm_status check_arity(opening *o, const cm_ready_step *s)
         return cm_fail(o->cx, CM_ERR_PLAN, "this version has no device to copy to");
     if (control != !!(op->traits & CM_CONTROL) || (!control && !op->family->eval))
         return cm_fail(o->cx, CM_ERR_PLAN, "the operator does not go with the kind of step");
-    if (p->n_in < op->min_in || p->n_in > op->max_in)
-        return cm_fail(o->cx, CM_ERR_PLAN, "%d inputs, wanted %d to %d", p->n_in, op->min_in,
+    if (p->epilogue.program && !(op->traits & CM_EPILOGUE))
+        return cm_fail(o->cx, CM_ERR_PLAN, "an epilogue follows an operator that takes none");
+    int n_in = p->n_in - p->epilogue.n_operands;
+    if (n_in < op->min_in || n_in > op->max_in)
+        return cm_fail(o->cx, CM_ERR_PLAN, "%d inputs, wanted %d to %d", n_in, op->min_in,
                        op->max_in);
     if (p->n_out < op->min_out || p->n_out > op->max_out)
         return cm_fail(o->cx, CM_ERR_PLAN, "%d outputs, wanted %d to %d", p->n_out, op->min_out,

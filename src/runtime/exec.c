@@ -96,6 +96,7 @@ static cm_status evaluate(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
         .threads = c->threads,
         .random = &c->random,
         .host = &host,
+        .epilogue = &p->epilogue,
     };
     CM_TRY(cm_op_eval(&e));
     for (int i = 0; i < p->n_out; i++) {

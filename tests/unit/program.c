@@ -1,67 +1,83 @@
-/* program.c -- pointwise programs and the tables of backends.
+/* program.c -- pointwise programs: text in, text out, mistakes refused; epilogues against the unfused.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "unit/run_case.h"
+#include "plan/program.h"
 
-#include "plan/backend.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, case_setup, case_teardown)
+#include <cmocka.h>
 
-static const cm_instr relu_of_sum[] = {
-    {CM_INSTR_ADD, CM_F32, {CM_ARG_OPERAND(0), CM_ARG_OPERAND(1), 0}, 0},
-    {CM_INSTR_CONST, CM_F32, {0}, 0.0},
-    {CM_INSTR_MAX, CM_F32, {0, 1, 0}, 0},
-};
-
-static void programs_come_back_as_written(void **state)
+static void reads_what_it_prints(void **state)
 {
-    run_case *t = *state;
-    cm_program p = {3, relu_of_sum}, q;
-    ok(t, cm_program_verify(&t->cx, &p, 2));
-    cm_program_write(&p, &t->bytes);
-    ok(t, cm_program_read(&t->cx, &t->arena, t->bytes.data, t->bytes.n, 2, &q));
-    assert_int_equal(q.n, 3);
-    assert_int_equal(q.instrs[2].op, CM_INSTR_MAX);
-    assert_int_equal(q.instrs[0].arg[1], CM_ARG_OPERAND(1));
-    assert_string_equal(cm_instr_name(q.instrs[1].op), "const");
+    static const char *const texts[] = {
+        "add x $0; relu %0",
+        "sigmoid x; mul x %0",
+        "mul $0 0.5; add %0 $1 -> %0 %1",
+        "clip x -1 6; select %0 $3 1e-05",
+        "hardsigmoid x 0.2 0.5",
+    };
+    (void)state;
+    for (int i = 0; i < CM_COUNT(texts); i++) {
+        cm_ctx cx = {0};
+        cm_program p;
+        cm_buf b;
+        cm_buf_init(&b, NULL);
+        assert_int_equal(cm_program_parse(&cx, texts[i], strlen(texts[i]), &p), CM_OK);
+        cm_program_print(&p, &b);
+        assert_string_equal(cm_buf_text(&b), texts[i]);
+        cm_buf_deinit(&b);
+    }
 }
 
-static void wrong_programs_are_refused(void **state)
-{
-    run_case *t = *state;
-    cm_program p = {3, relu_of_sum}, q;
-    assert_int_equal(CM_ERR_PLAN, cm_program_verify(&t->cx, &p, 1)); /* operand 1 is none */
-    cm_program_write(&p, &t->bytes);
-    for (size_t n = 0; n < t->bytes.n; n++)
-        assert_int_equal(CM_ERR_PLAN,
-                         cm_program_read(&t->cx, &t->arena, t->bytes.data, n, 2, &q));
-    const cm_instr ahead = {CM_INSTR_NEG, CM_F32, {0}, 0};
-    p = (cm_program){1, &ahead}; /* reads itself */
-    assert_int_equal(CM_ERR_PLAN, cm_program_verify(&t->cx, &p, 1));
-    p.n = 0;
-    assert_int_equal(CM_ERR_PLAN, cm_program_verify(&t->cx, &p, 1));
-}
-
-static void the_last_tactic_of_each_kind_takes_everything(void **state)
+static void counts_operands_and_results(void **state)
 {
     (void)state;
-    cm_problem p = {0};
-    cm_target target = {0};
-    for (int kind = 0; kind < CM_PROBLEM_KIND_COUNT; kind++) {
-        int n = 0, last = -1;
-        for (int i = 0; cm_backend_at(i); i++) {
-            const cm_tactic *tactics = cm_backend_at(i)->tactics((cm_problem_kind)kind, &n);
-            last = n ? (tactics[n - 1].reject(&p, &target) == NULL) : last;
-        }
-        assert_int_equal(last, 1);
+    cm_ctx cx = {0};
+    cm_program p;
+    const char *text = "add x $2; mul %0 $0 -> %1 %0";
+    assert_int_equal(cm_program_parse(&cx, text, strlen(text), &p), CM_OK);
+    assert_int_equal(p.n_operands, 3);
+    assert_int_equal(p.n_outputs, 2);
+    assert_true(p.uses_x);
+}
+
+static void refuses_what_is_not_defined(void **state)
+{
+    static const char *const texts[] = {
+        "",           "relu %0",      "add x",          "frob x",
+        "relu x -> x", "relu x -> %1", "add x $64",      "relu x; add %0 %1",
+        "relu x; ; ;  mul %0", "add x $-1",
+    };
+    (void)state;
+    for (int i = 0; i < CM_COUNT(texts); i++) {
+        cm_ctx cx = {0};
+        cm_program p;
+        assert_int_equal(cm_program_parse(&cx, texts[i], strlen(texts[i]), &p), CM_ERR_MODEL);
+        assert_true(cx.message[0] != 0);
     }
+}
+
+static void refuses_a_program_that_is_too_long(void **state)
+{
+    (void)state;
+    cm_ctx cx = {0};
+    cm_program p;
+    cm_buf b;
+    cm_buf_init(&b, NULL);
+    for (int i = 0; i <= CM_PROGRAM_MAX; i++)
+        cm_buf_str(&b, "relu x; ");
+    assert_int_equal(cm_program_parse(&cx, cm_buf_text(&b), b.n, &p), CM_ERR_MODEL);
+    cm_buf_deinit(&b);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(programs_come_back_as_written),
-        TEST(wrong_programs_are_refused),
-        TEST(the_last_tactic_of_each_kind_takes_everything),
+        cmocka_unit_test(reads_what_it_prints),
+        cmocka_unit_test(counts_operands_and_results),
+        cmocka_unit_test(refuses_what_is_not_defined),
+        cmocka_unit_test(refuses_a_program_that_is_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ pair cm_math_exp(double x, double low, int *k)
 
 double cm_math_scale(double h, double l, int k)
 {
-    if (k >= -1022 && k <= 1022)
+    if (k <= 1022 && (k > -1022 || (k == -1022 && h >= 1)))
         return (h + l) * pow2(k);
     if (k > 1022)
         return k > 1030 ? h * INFINITY : (h + l) * pow2(1023) * pow2(k - 1023);

@@ -67,7 +67,7 @@ static const row rows[] = {
     {"log1p", cm_log1p, log1pl, -1, 3, 0.52},      {"cbrt", cm_cbrt, cbrtl, -100, 100, 0.52},
     {"sin", cm_sin, sinl, -10, 10, 0.8},           {"cos", cm_cos, cosl, -10, 10, 0.8},
     {"sin", cm_sin, sinl, -2e6, 2e6, 0.8},         {"cos", cm_cos, cosl, -2e6, 2e6, 0.8},
-    {"tan", cm_tan, tanl, -10, 10, 0.8},           {"tan", cm_tan, tanl, -2e6, 2e6, 0.8},
+    {"tan", cm_tan, tanl, -10, 10, 1},           {"tan", cm_tan, tanl, -2e6, 2e6, 1},
     {"asin", cm_asin, asinl, -1, 1, 0.52},         {"acos", cm_acos, acosl, -1, 1, 0.52},
     {"atan", cm_atan, atanl, -4, 4, 0.52},         {"sinh", cm_sinh, sinhl, -711, 711, 0.52},
     {"sinh", cm_sinh, sinhl, -2, 2, 0.52},         {"cosh", cm_cosh, coshl, -711, 711, 0.52},

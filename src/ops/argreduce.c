@@ -48,8 +48,8 @@ static void load(const job *j, int64_t from, int64_t n, cm_block *v)
 }
 
 /* Element k of the axis, v[i], against the best of those before it. */
-static void challenge(const job *j, const cm_block *v, int64_t i, cm_block *best, int64_t o, int64_t k,
-                      int64_t *out)
+static void challenge(const job *j, const cm_block *v, int64_t i, cm_block *best, int64_t o,
+                      int64_t k, int64_t *out)
 {
     bool wins = k == 0 || (cm_dtype_is_float(j->in->dtype) ? better_f64(j, v->f[i], best->f[o])
                                                            : better_i64(j, v->i[i], best->i[o]));
@@ -59,7 +59,7 @@ static void challenge(const job *j, const cm_block *v, int64_t i, cm_block *best
     *out = k;
 }
 
-/* Outputs [begin, end): along a contiguous axis one by one, else as many as lie beside each other. */
+/* Outputs [begin, end): along a contiguous axis one by one, else as many as lie side by side. */
 static void compute(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;

@@ -248,7 +248,8 @@ static cm_status check_attributes(cm_infer *f)
     if (f->op->id == CM_OP_BIT_SHIFT) {
         cm_str d = ((const bit_shift_attr *)f->attr)->direction;
         if (!cm_str_equal(d, cm_str_of("LEFT")) && !cm_str_equal(d, cm_str_of("RIGHT")))
-            return cm_fail(f->cx, CM_ERR_MODEL, "direction is \"%.*s\", wanted \"LEFT\" or \"RIGHT\"",
+            return cm_fail(f->cx, CM_ERR_MODEL,
+                           "direction is \"%.*s\", wanted \"LEFT\" or \"RIGHT\"",
                            (int)(d.n < 64 ? d.n : 64), d.n ? d.p : "");
     }
     return CM_OK;

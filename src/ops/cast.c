@@ -77,7 +77,9 @@ static int64_t float_to_int(cm_dtype t, double x)
     case CM_I64:
     case CM_U32: return cut_to_i64(x);
     case CM_U64:
-        return x < 0x1p63 ? cut_to_i64(x) : (int64_t)((uint64_t)cut_to_i64(x - 0x1p63) ^ 1ull << 63);
+        if (x < 0x1p63)
+            return cut_to_i64(x);
+        return (int64_t)((uint64_t)cut_to_i64(x - 0x1p63) ^ (uint64_t)1 << 63);
     default: return cut_to_i32(x);
     }
 }
@@ -146,7 +148,7 @@ static bool is_complex(cm_dtype t)
     return cm_dtype_get(t)->kind == CM_KIND_COMPLEX;
 }
 
-/* To and from complex numbers: the real part, and an imaginary part that is 0 where there is none. */
+/* To and from complex numbers: the real part, and an imaginary part of 0 where there is none. */
 static void cast_complex(const job *j)
 {
     cm_dtype from = j->in->dtype, to = j->out->dtype;
@@ -321,8 +323,8 @@ static cm_status infer_bit_cast(cm_infer *f)
     if (to->kind == CM_KIND_STRING)
         return cm_fail(f->cx, CM_ERR_MODEL, "BitCast to strings");
     if (from->bits != to->bits)
-        return cm_fail(f->cx, CM_ERR_MODEL, "%s has %d bits and %s has %d, wanted as many", from->name,
-                       from->bits, to->name, to->bits);
+        return cm_fail(f->cx, CM_ERR_MODEL, "%s has %d bits and %s has %d, wanted as many",
+                       from->name, from->bits, to->name, to->bits);
     return cm_infer_like(f, 0, 0);
 }
 

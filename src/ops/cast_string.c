@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A float is written with the fewest digits that read back as the same number of its type, plainly
- * between 1e-4 and 1e16 ("0.25", "3.0"), else with an exponent ("1e-05", "2.5e+20"). Reading takes what the C
- * library takes, "INF" and "NaN" in any case among it. */
+ * between 1e-4 and 1e16 ("0.25", "3.0"), else with an exponent ("1e-05", "2.5e+20"). Reading takes
+ * what the C library takes, "INF" and "NaN" in any case among it. */
 #include "ops/cast_string.h"
 
 #include <ctype.h>
@@ -59,8 +59,8 @@ static int print_float(cm_dtype dtype, double x, char *out, size_t n)
             digits[n_digits++] = *p;
     digits[n_digits] = 0;
     if (x != 0 && (power < -4 || power >= 16))
-        return snprintf(out, n, "%s%c%s%se%c%02d", sign, digits[0], n_digits > 1 ? "." : "", digits + 1,
-                        power < 0 ? '-' : '+', abs(power));
+        return snprintf(out, n, "%s%c%s%se%c%02d", sign, digits[0], n_digits > 1 ? "." : "",
+                        digits + 1, power < 0 ? '-' : '+', abs(power));
     if (power < 0)
         return snprintf(out, n, "%s0.%.*s%s", sign, -power - 1, "0000", digits);
     if (n_digits > power + 1)

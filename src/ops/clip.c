@@ -69,8 +69,9 @@ static cm_status check_bound(cm_infer *f, int i, const char *name)
         return CM_OK;
     for (int a = 0; a < f->in[i].type->rank; a++)
         if (cm_infer_const(f, f->in[i].type->dims[a], &v) && v != 1)
-            return cm_fail(f->cx, CM_ERR_MODEL, "%s has rank %d and %lld at axis %d, wanted a scalar",
-                           name, f->in[i].type->rank, (long long)v, a);
+            return cm_fail(f->cx, CM_ERR_MODEL,
+                           "%s has rank %d and %lld at axis %d, wanted a scalar", name,
+                           f->in[i].type->rank, (long long)v, a);
     return CM_OK;
 }
 

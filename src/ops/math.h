@@ -1,8 +1,8 @@
 /* math.h -- elementary functions that give the same bits on every machine.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Double in, double out, within 1 ulp of the truth (erf: 2, erfc: 3), in additions, multiplications,
- * divisions and square roots alone, which IEEE 754 rounds in one way. Special values (NaN,
+ * Double in, double out, within 1 ulp of the truth (erf: 2, erfc: 3), by additions, products,
+ * quotients and square roots alone, which IEEE 754 rounds in one way. Special values (NaN,
  * infinities, signed zeros, subnormals) are those of C's Annex F. Built with -ffp-contract=off.
  * From libm only what is exact may stand beside them: sqrt, floor, ceil, trunc, rint, fabs,
  * copysign, fmod. */

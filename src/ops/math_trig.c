@@ -16,8 +16,8 @@ static uint64_t pi_bits(int at)
 }
 
 /* x >= 2^20, finite. x = m 2^e with an integer m < 2^53; bits of 2/pi that give multiples of 4 are
- * skipped, the next 192 make a window w, and x 2/pi = m w 2^-190 modulo 4. Cancellation eats at most
- * some 62 bits of those 190 and the cut-off tail 53: 75 are good. */
+ * skipped, the next 192 make a window w, and x 2/pi = m w 2^-190 modulo 4. Cancellation eats at
+ * most some 62 bits of those 190 and the cut-off tail 53: 75 are good. */
 static int reduce_large(double x, pair *r)
 {
     uint64_t u = bits_of(x), m = (u & 0xfffffffffffff) | 0x10000000000000;

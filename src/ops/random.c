@@ -11,13 +11,24 @@
 
 typedef struct { uint64_t present; int64_t dtype; float seed; } bernoulli_attr;
 typedef struct { uint64_t present; int64_t dtype, sample_size; float seed; } multinomial_attr;
-typedef struct { uint64_t present; int64_t dtype; float mean, scale, seed; cm_ints shape; } normal_attr;
-typedef struct { uint64_t present; int64_t dtype; float high, low, seed; cm_ints shape; } uniform_attr;
+typedef struct {
+    uint64_t present;
+    int64_t dtype;
+    float mean, scale, seed;
+    cm_ints shape;
+} normal_attr;
+typedef struct {
+    uint64_t present;
+    int64_t dtype;
+    float high, low, seed;
+    cm_ints shape;
+} uniform_attr;
 
 CM_ATTRS(bernoulli, bernoulli_attr,
          CM_ATTR_INT(bernoulli_attr, dtype, 0), CM_ATTR_FLOAT(bernoulli_attr, seed, 0))
 CM_ATTRS(multinomial, multinomial_attr,
-         CM_ATTR_INT(multinomial_attr, dtype, CM_I32), CM_ATTR_INT(multinomial_attr, sample_size, 1),
+         CM_ATTR_INT(multinomial_attr, dtype, CM_I32),
+         CM_ATTR_INT(multinomial_attr, sample_size, 1),
          CM_ATTR_FLOAT(multinomial_attr, seed, 0))
 CM_ATTRS(random_normal, normal_attr,
          CM_ATTR_INT(normal_attr, dtype, CM_F32), CM_ATTR_FLOAT(normal_attr, mean, 0),
@@ -52,7 +63,8 @@ typedef struct {
 /* Two uniform numbers make a normal one, by Box and Muller. */
 static double normal(uint64_t key, int64_t i)
 {
-    double u = 1 - cm_random_unit(key, 2 * (uint64_t)i), v = cm_random_unit(key, 2 * (uint64_t)i + 1);
+    uint64_t at = 2 * (uint64_t)i;
+    double u = 1 - cm_random_unit(key, at), v = cm_random_unit(key, at + 1);
     return sqrt(-2 * cm_ln(u)) * cm_cos(0x1.921fb54442d18p2 * v);
 }
 
@@ -129,7 +141,7 @@ static cm_status eval(cm_eval *e)
     return cm_eval_blocks(e, cm_tensor_elems(j.out), compute, &j);
 }
 
-/* The dtype attribute, or where it is absent the input's type; it must be one the output may have. */
+/* The dtype attribute, or where it is absent the input's type. */
 static cm_status set_dtype(cm_infer *f)
 {
     const cm_attr_desc *d = f->op->attrs;

@@ -3,7 +3,7 @@
  *
  * Floats accumulate in double, integers in 128 bits (kept modulo 2^64 in the end). Axes that
  * neighbour each other and are both kept or both reduced are one axis here; so the innermost one is
- * either reduced (an output is folded from contiguous runs) or kept (a run of outputs at a time). */
+ * reduced (an output is folded from contiguous runs) or kept (a run of outputs at a time). */
 #include <math.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ typedef struct {
     int64_t pieces_per_row;
 } job;
 
-/* Fold v[0..n) into acc[0], or each v[i] into acc[i]. `shift`: what LogSumExp subtracts, per acc. */
+/* Fold v[0..n) into acc[0], or each v[i] into acc[i]. `shift`: what LogSumExp subtracts. */
 static void fold_f64(const job *j, double *acc, const double *shift, const double *v, int64_t n,
                      bool into_one)
 {
@@ -131,7 +131,7 @@ static const void *at_elem(const cm_tensor *t, int64_t i)
     return (const unsigned char *)t->data + (size_t)i * cm_dtype_size(t->dtype);
 }
 
-/* One pass over the elements that piece of outputs depends on; the first of them begins at `from`. */
+/* One pass over the elements that a piece of outputs depends on; the first is at `from`. */
 static void pass(const job *j, int64_t from, int64_t n_out, double *acc, const double *shift,
                  wide *wacc)
 {
@@ -349,8 +349,7 @@ static cm_status infer(cm_infer *f)
             return cm_fail(f->cx, CM_ERR_MODEL, "axes has rank %d, wanted 1", cm_infer_rank(f, 1));
         if (!cm_infer_ints(f, 1, list, CM_MAX_RANK, &n)) {
             if (f->in[1].constant)
-                return cm_fail(f->cx, CM_ERR_MODEL, "axes has more entries than the %d an input can have",
-                               CM_MAX_RANK);
+                return cm_fail(f->cx, CM_ERR_MODEL, "axes has more than %d entries", CM_MAX_RANK);
             return infer_unknown_axes(f, a->keepdims != 0);
         }
     }

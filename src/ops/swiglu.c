@@ -38,7 +38,8 @@ static cm_status infer(cm_infer *f)
         return cm_infer_like(f, 0, cm_infer_ranked(f, 0) ? 0 : 1);
     const cm_type *a = f->in[0].type, *b = f->in[1].type;
     if (a->rank != b->rank)
-        return cm_fail(f->cx, CM_ERR_MODEL, "B has rank %d, wanted that of A, %d", b->rank, a->rank);
+        return cm_fail(f->cx, CM_ERR_MODEL, "B has rank %d, wanted that of A, %d", b->rank,
+                       a->rank);
     for (int i = 0; i < a->rank; i++)
         CM_TRY(cm_infer_equal(f, "an axis of B", b->dims[i], a->dims[i]));
     return cm_infer_like(f, 0, 0);

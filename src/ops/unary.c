@@ -233,7 +233,8 @@ static cm_status infer(cm_infer *f)
     if (f->op->id == CM_OP_GELU) {
         cm_str how = ((const gelu_attr *)f->attr)->approximate;
         if (!cm_str_equal(how, cm_str_of("none")) && !cm_str_equal(how, cm_str_of("tanh")))
-            return cm_fail(f->cx, CM_ERR_MODEL, "approximate is \"%.*s\", wanted \"none\" or \"tanh\"",
+            return cm_fail(f->cx, CM_ERR_MODEL,
+                           "approximate is \"%.*s\", wanted \"none\" or \"tanh\"",
                            (int)(how.n < 64 ? how.n : 64), how.n ? how.p : "");
     }
     CM_TRY(cm_infer_like(f, 0, 0));

@@ -36,7 +36,8 @@ static void test_where(void **state)
 {
     (void)state;
     SAME(eval("Where", "", "bool[2,1]{1,0}", "str[2]{a,b}", "str[]{z}", NULL), "str[2,2]{a,b,z,z}");
-    SAME(eval("Where", "", "bool[2]{1,0}", "c64[]{1:2}", "c64[2]{3:4,5:6}", NULL), "c64[2]{1:2,5:6}");
+    SAME(eval("Where", "", "bool[2]{1,0}", "c64[]{1:2}", "c64[2]{3:4,5:6}", NULL),
+         "c64[2]{1:2,5:6}");
     SAME(eval("Where", "", "bool[]{0}", "i4[2]{1,2}", "i4[2]{-8,7}", NULL), "i4[2]{-8,7}");
     SAME(infer("Where", "", "bool[b,1]", "f32[s]", "f32[]", NULL), "f32[b,s]");
     SAME(infer("Where", "", "bool[1]", "i64[1]{s}", "i64[1]{s}", NULL), "i64[1]");
@@ -58,9 +59,11 @@ static void test_extremes(void **state)
 static void test_clip(void **state)
 {
     (void)state;
-    SAME(eval("Clip", "", "f32[4]{nan,-5,0,5}", "f32[]{-1}", "f32[]{1}", NULL), "f32[4]{nan,-1,0,1}");
+    SAME(eval("Clip", "", "f32[4]{nan,-5,0,5}", "f32[]{-1}", "f32[]{1}", NULL),
+         "f32[4]{nan,-1,0,1}");
     SAME(eval("Clip", "", "f32[2]{0,9}", "f32[]{3}", "f32[]{1}", NULL), "f32[2]{1,1}");
-    SAME(eval("Clip", "", "u64[1,2]{18446744073709551615,1}", "-", "u64[]{7}", NULL), "u64[1,2]{7,1}");
+    SAME(eval("Clip", "", "u64[1,2]{18446744073709551615,1}", "-", "u64[]{7}", NULL),
+         "u64[1,2]{7,1}");
     SAME(eval("Clip", "", "i8[2]{-128,127}", "i8[1]{-3}", NULL), "i8[2]{-3,127}");
     SAME(infer("Clip", "", "f32[b]", "f32[2]", NULL),
          "min has rank 1 and 2 at axis 0, wanted a scalar");

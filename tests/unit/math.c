@@ -136,11 +136,11 @@ static void special_values(void **unused)
         exp, exp2, expm1, log, log2, log10, log1p, cbrt, sin, cos, tan, asin, acos, atan,
         sinh, cosh, tanh, asinh, acosh, atanh, erf, erfc};
     static double (*const ours[])(double) = {
-        cm_exp, cm_exp2, cm_expm1, cm_ln, cm_log2, cm_log10, cm_log1p, cm_cbrt, cm_sin, cm_cos, cm_tan,
-        cm_asin, cm_acos, cm_atan, cm_sinh, cm_cosh, cm_tanh, cm_asinh, cm_acosh, cm_atanh, cm_erf,
-        cm_erfc};
-    static const double v[] = {0, 1, 2, 0.5, 3, 8, 0x1p-1074, 0x1p-1022, DBL_MAX, INFINITY, NAN, 1e-300,
-                               1e300, 10, 100, 1000, 5, 7.25};
+        cm_exp, cm_exp2, cm_expm1, cm_ln, cm_log2, cm_log10, cm_log1p, cm_cbrt, cm_sin, cm_cos,
+        cm_tan, cm_asin, cm_acos, cm_atan, cm_sinh, cm_cosh, cm_tanh, cm_asinh, cm_acosh, cm_atanh,
+        cm_erf, cm_erfc};
+    static const double v[] = {0, 1, 2, 0.5, 3, 8, 0x1p-1074, 0x1p-1022, DBL_MAX, INFINITY, NAN,
+                               1e-300, 1e300, 10, 100, 1000, 5, 7.25};
     enum { N = sizeof v / sizeof *v };
     for (int i = 0; i < 2 * N; i++) {
         double x = i < N ? v[i] : -v[i - N];

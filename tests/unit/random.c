@@ -32,7 +32,8 @@ static void test_distributions(void **state)
     moments(eval("Multinomial", "sample_size=10000 seed=1", "f32[1,2]{0,1.0986123}", NULL), &mean,
             &deviation);
     assert_true(fabs(mean - 0.75) < 0.02);
-    SAME(eval("Multinomial", "dtype=7 sample_size=2", "f32[2,2]{0,-inf,-inf,0}", NULL), "i64[2,2]{0,0,1,1}");
+    SAME(eval("Multinomial", "dtype=7 sample_size=2", "f32[2,2]{0,-inf,-inf,0}", NULL),
+         "i64[2,2]{0,0,1,1}");
     SAME(eval("Bernoulli", "dtype=9", "f32[4]{0,1,0,1}", NULL), "bool[4]{0,1,0,1}");
 }
 
@@ -50,9 +51,11 @@ static void test_rules(void **state)
     (void)state;
     SAME(infer("RandomNormal", "shape=2,3 dtype=10", NULL), "f16[2,3]");
     SAME(infer("RandomUniform", "shape=2,-3", NULL), "shape has -3 at axis 1");
-    SAME(infer("RandomUniform", "shape=2 dtype=6", NULL), "dtype 6 is not one that RandomUniform can give");
+    SAME(infer("RandomUniform", "shape=2 dtype=6", NULL),
+         "dtype 6 is not one that RandomUniform can give");
     SAME(infer("RandomNormalLike", "", "f64[b]", NULL), "f64[b]");
-    SAME(infer("RandomNormalLike", "", "i64[b]", NULL), "dtype 7 is not one that RandomNormalLike can give");
+    SAME(infer("RandomNormalLike", "", "i64[b]", NULL),
+         "dtype 7 is not one that RandomNormalLike can give");
     SAME(infer("RandomNormalLike", "dtype=1", "i64[b]", NULL), "f32[b]");
     SAME(infer("Bernoulli", "", "f64[b]", NULL), "f64[b]");
     SAME(infer("Multinomial", "sample_size=5", "f32[b,3]", NULL), "i32[b,5]");
@@ -67,13 +70,15 @@ static void test_dropout(void **state)
     op_text_n_out = 2;
     SAME(infer("Dropout", "", "f16[b,2]", NULL), "f16[b,2]; bool[b,2]");
     SAME(eval("Dropout", "", "f32[3]{1,2,3}", NULL), "f32[3]{1,2,3}; bool[3]{1,1,1}");
-    SAME(eval("Dropout", "", "f32[2]{1,2}", "f32[]{0}", "bool[]{1}", NULL), "f32[2]{1,2}; bool[2]{1,1}");
+    SAME(eval("Dropout", "", "f32[2]{1,2}", "f32[]{0}", "bool[]{1}", NULL),
+         "f32[2]{1,2}; bool[2]{1,1}");
     SAME(eval("Dropout", "", "f32[2]{1,2}", "f32[]{1}", "bool[]{1}", NULL),
          "ratio is 1, wanted a number in [0, 1)");
     op_text_n_out = 1;
     double mean, deviation;
     const char *uniform = eval("RandomUniform", "shape=10000 low=1 high=1", NULL);
-    moments(eval("Dropout", "seed=3", uniform, "f32[]{0.25}", "bool[]{1}", NULL), &mean, &deviation);
+    moments(eval("Dropout", "seed=3", uniform, "f32[]{0.25}", "bool[]{1}", NULL), &mean,
+            &deviation);
     assert_true(fabs(mean - 1) < 0.02 && fabs(deviation - sqrt(1.0 / 3)) < 0.02);
 }
 

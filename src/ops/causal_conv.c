@@ -1,7 +1,7 @@
 /* causal_conv.c -- CausalConvWithState: a depthwise convolution over the past, step by step.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The sequence is the carried state (k - 1 values a channel, zeros when absent) followed by the input.
+ * The sequence is the carried state (k - 1 values a channel, zeros when absent), then the input.
  * Output i sees positions i .. i + k - 1 of it; the last k - 1 positions are the next state. */
 #include "ops/eval.h"
 

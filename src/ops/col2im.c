@@ -133,7 +133,8 @@ static void planes(void *arg, int64_t begin, int64_t end)
 
 static cm_status eval(cm_eval *e)
 {
-    job j = {.x = cm_eval_in(e, 0), .y = cm_eval_out(e, 0), .parts = 1, .positions = 1, .blocks = 1};
+    job j = {
+        .x = cm_eval_in(e, 0), .y = cm_eval_out(e, 0), .parts = 1, .positions = 1, .blocks = 1};
     j.dtype = j.x->dtype == CM_C64 ? CM_F32 : j.x->dtype == CM_C128 ? CM_F64 : j.x->dtype;
     if (j.dtype != j.x->dtype)
         j.parts = 2;

@@ -113,8 +113,8 @@ static cm_status eval(cm_eval *e)
     j.weights = (cm_matrix){w->dtype, w->data, j.m * k, k, 1, NULL};
     if (cm_eval_has(e, 2))
         CM_TRY(cm_eval_as_f64(e, 2, &j.bias));
-    cm_gemm_f64 g = {x->dims[0] * a->group, j.m, j.columns, k, load_weights, cm_patches_load_f64,
-                     store, &j, &p, &j};
+    cm_gemm_f64 g = {x->dims[0] * a->group, j.m,   j.columns, k,  load_weights,
+                     cm_patches_load_f64,   store, &j,        &p, &j};
     return cm_gemm_run_f64(e->cx, e->threads, &g);
 }
 

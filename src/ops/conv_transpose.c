@@ -1,5 +1,5 @@
-/* conv_transpose.c -- ConvTranspose: as a matrix product that gathers, for every output position, the
- * input positions that reach it.
+/* conv_transpose.c -- ConvTranspose: as a matrix product that gathers, for every output position,
+ * the input positions that reach it.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/eval.h"
 #include "ops/gemm.h"
@@ -17,8 +17,7 @@ typedef struct {
     cm_ints kernel_shape, output_padding, output_shape, pads, strides;
 } conv_transpose_attr;
 
-CM_ATTRS(conv_transpose, conv_transpose_attr,
-         CM_ATTR_STR(conv_transpose_attr, auto_pad, "NOTSET"),
+CM_ATTRS(conv_transpose, conv_transpose_attr, CM_ATTR_STR(conv_transpose_attr, auto_pad, "NOTSET"),
          CM_ATTR_INTS(conv_transpose_attr, dilations, 0),
          CM_ATTR_INT(conv_transpose_attr, group, 1),
          CM_ATTR_INTS(conv_transpose_attr, kernel_shape, 0),
@@ -39,8 +38,8 @@ static bool is_same(const cm_window *w)
 /* Size of axis i with no padding taken off. */
 static cm_dim whole(cm_infer *f, const conv_transpose_attr *a, const cm_window *w, int i, cm_dim in)
 {
-    cm_dim extent = cm_infer_add(
-        f, cm_infer_mul(f, cm_infer_sub(f, w->kernel[i], 1), w->dilation[i]), 1);
+    cm_dim extent =
+        cm_infer_add(f, cm_infer_mul(f, cm_infer_sub(f, w->kernel[i], 1), w->dilation[i]), 1);
     cm_dim steps = cm_infer_mul(f, cm_infer_sub(f, in, 1), w->stride[i]);
     cm_dim sum = cm_infer_add(f, steps, extent);
     return a->output_padding.n ? cm_infer_add(f, sum, a->output_padding.v[i]) : sum;
@@ -191,8 +190,16 @@ static cm_status eval(cm_eval *e)
     CM_TRY(cm_eval_as_f64(e, 1, &j.w));
     if (cm_eval_has(e, 2))
         CM_TRY(cm_eval_as_f64(e, 2, &j.bias));
-    cm_gemm_f64 g = {x->dims[0] * a->group, j.m, j.columns, cm_patches_rows(&p), load_weights,
-                     cm_patches_load_f64, store, &j, &p, &j};
+    cm_gemm_f64 g = {x->dims[0] * a->group,
+                     j.m,
+                     j.columns,
+                     cm_patches_rows(&p),
+                     load_weights,
+                     cm_patches_load_f64,
+                     store,
+                     &j,
+                     &p,
+                     &j};
     return cm_gemm_run_f64(e->cx, e->threads, &g);
 }
 

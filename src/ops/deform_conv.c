@@ -1,4 +1,4 @@
-/* deform_conv.c -- DeformConv: a convolution whose samples are moved by offsets and scaled by a mask.
+/* deform_conv.c -- DeformConv: a convolution whose samples offsets move and a mask scales.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/eval.h"
 #include "ops/gemm.h"
@@ -145,8 +145,8 @@ static void load_samples(const void *arg, int64_t batch, int64_t row, int64_t co
         double at[CM_MAX_RANK];
         int64_t o = col + i;
         for (int d = j->w.n - 1; d >= 0; d--) {
-            int64_t fixed = o % j->out[d] * j->w.stride[d] - j->w.pad_begin[d] +
-                            kernel[d] * j->w.dilation[d];
+            int64_t fixed =
+                o % j->out[d] * j->w.stride[d] - j->w.pad_begin[d] + kernel[d] * j->w.dilation[d];
             at[d] = (double)fixed + offset[d * j->columns + col + i];
             o /= j->out[d];
         }
@@ -196,8 +196,8 @@ static cm_status eval(cm_eval *e)
         CM_TRY(cm_eval_as_f64(e, 4, &j.mask));
     int64_t k = j.channels * j.positions;
     j.weights = (cm_matrix){w->dtype, w->data, j.m * k, k, 1, NULL};
-    cm_gemm_f64 g = {x->dims[0] * j.a->group, j.m, j.columns, k, load_weights, load_samples, store,
-                     &j, &j, &j};
+    cm_gemm_f64 g = {
+        x->dims[0] * j.a->group, j.m, j.columns, k, load_weights, load_samples, store, &j, &j, &j};
     return cm_gemm_run_f64(e->cx, e->threads, &g);
 }
 

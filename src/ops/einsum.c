@@ -1,10 +1,10 @@
 /* einsum.c -- Einsum: sums of products of any number of operands, by index labels.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The equation is read into labels: 0..51 for letters, ELLIPSIS + i for the i-th axis from the right
- * that "..." stands for. Operands are folded from the left, two at a time: each step is one batched
- * matrix product, with labels that neither the output nor a later operand needs summed away, and its
- * result kept as double or int64 until the last. */
+ * The equation is read into labels: 0..51 for letters, ELLIPSIS + i for the i-th axis from the
+ * right that "..." stands for. Operands are folded from the left, two at a time: each step is one
+ * batched matrix product, with labels that neither the output nor a later operand needs summed away,
+ * and its result kept as double or int64 until the last. */
 #include "ops/eval.h"
 #include "ops/gemm.h"
 
@@ -142,8 +142,9 @@ static cm_status resolve(cm_ctx *cx, cm_str equation, int n, const int *ranks, t
     for (int i = 0; i < n; i++) {
         int size = ranks[i] - in[i].n + has_wild(&in[i]);
         if (has_wild(&in[i]) ? size < 0 : size != 0)
-            return cm_fail(cx, CM_ERR_MODEL, "term %d of the equation has %d indices, operand of rank %d",
-                           i, in[i].n - has_wild(&in[i]), ranks[i]);
+            return cm_fail(cx, CM_ERR_MODEL,
+                           "term %d of the equation has %d indices, operand of rank %d", i,
+                           in[i].n - has_wild(&in[i]), ranks[i]);
         CM_TRY(widen(cx, &in[i], has_wild(&in[i]) ? size : 0));
         if (size > widest)
             widest = size;
@@ -155,7 +156,8 @@ static cm_status resolve(cm_ctx *cx, cm_str equation, int n, const int *ranks, t
             used[in[i].label[k]] = true;
     for (int k = 0; k < out->n; k++) {
         if (seen[out->label[k]] || !used[out->label[k]])
-            return cm_fail(cx, CM_ERR_MODEL, "an output index of the equation is repeated or unknown");
+            return cm_fail(cx, CM_ERR_MODEL,
+                           "an output index of the equation is repeated or unknown");
         seen[out->label[k]] = true;
     }
     return CM_OK;
@@ -203,7 +205,7 @@ typedef struct {
     int64_t stride[N_LABELS];
 } view;
 
-/* One pairwise step: where rows, columns, summed positions and batches lie in a, b and the result. */
+/* One pairwise step: where rows, columns, summed positions and batches lie in a, b and c. */
 typedef struct {
     const view *a, *b, *c;
     const int64_t *a_batch, *b_batch, *c_batch, *a_row, *c_row, *b_col, *c_col, *a_sum, *b_sum;

@@ -108,11 +108,11 @@ cm_status cm_matrix_multiply(cm_ctx *cx, cm_threads *t, int64_t batch, int64_t m
                              int64_t k, const cm_matrix *a, const cm_matrix *b, cm_matrix *c)
 {
     if (cm_dtype_is_float(c->dtype)) {
-        cm_gemm_f64 g = {batch, m, n, k, cm_matrix_load_f64, cm_matrix_load_f64,
-                         cm_matrix_store_f64, a, b, c};
+        cm_gemm_f64 g = {
+            batch, m, n, k, cm_matrix_load_f64, cm_matrix_load_f64, cm_matrix_store_f64, a, b, c};
         return cm_gemm_run_f64(cx, t, &g);
     }
     cm_gemm_i64 g = {batch, m, n, k, cm_matrix_load_i64, cm_matrix_load_i64, cm_matrix_store_i64,
-                     a, b, c};
+                     a,     b, c};
     return cm_gemm_run_i64(cx, t, &g);
 }

@@ -1,14 +1,15 @@
 /* gemm.h -- the matrix product behind MatMul, Conv, Einsum, Attention and their kin.
  * SPDX-License-Identifier: Apache-2.0
  *
- * C[b] = A[b] * B[b] for b in [0, batch), A[b] m by k, B[b] k by n. Operands are read through `load`
- * and the result is handed to `store`, a piece of a row at a time, so that no operand need exist as
- * a matrix in memory (a convolution gathers its patches in `load`) and the result is rounded once.
+ * C[b] = A[b] * B[b] for b in [0, batch), A[b] m by k, B[b] k by n. Operands are read through
+ * `load` and the result is handed to `store`, a piece of a row at a time, so that no operand need
+ * exist as a matrix in memory (a convolution gathers its patches in `load`) and the result is
+ * rounded once.
  *
  * Every element is the sum of its k products in ascending order, starting from 0, whatever the
  * number of threads and the size of the other dimensions: the same bits always. k == 0 gives zeros.
- * The f64 form is exact for integers while sums stay under 2^53 (any 8-bit product); the i64 form is
- * exact modulo 2^64. */
+ * The f64 form is exact for integers while sums stay under 2^53 (any 8-bit product); the i64 form
+ * is exact modulo 2^64. */
 #ifndef CM_OPS_GEMM_H
 #define CM_OPS_GEMM_H
 
@@ -42,8 +43,8 @@ typedef struct cm_gemm_i64 {
     void *c;
 } cm_gemm_i64;
 
-/* Working memory comes from cx->scratch and is given back. `t` may be NULL. Fails for want of memory
- * or when the job is cancelled. */
+/* Working memory comes from cx->scratch and is given back. `t` may be NULL. Fails for want of
+ * memory or when the job is cancelled. */
 cm_status cm_gemm_run_f64(cm_ctx *cx, cm_threads *t, const cm_gemm_f64 *g) CM_MUST_USE;
 cm_status cm_gemm_run_i64(cm_ctx *cx, cm_threads *t, const cm_gemm_i64 *g) CM_MUST_USE;
 
@@ -69,7 +70,7 @@ void cm_matrix_store_i64(void *m, int64_t batch, int64_t row, int64_t col, int64
 /* The product of matrices in memory: through double when c->dtype is a float, else exact integers
  * (wrapped to c's width). */
 cm_status cm_matrix_multiply(cm_ctx *cx, cm_threads *t, int64_t batch, int64_t m, int64_t n,
-                             int64_t k, const cm_matrix *a, const cm_matrix *b, cm_matrix *c)
-    CM_MUST_USE;
+                             int64_t k, const cm_matrix *a, const cm_matrix *b,
+                             cm_matrix *c) CM_MUST_USE;
 
 #endif

@@ -57,7 +57,8 @@ static cm_status infer_affine(cm_infer *f)
             return CM_OK;
         }
         n = (int)cm_infer_dim(f, 1, 0);
-        for (int i = 0; i < n; i++)
+        size[0] = rank == 3 ? cm_infer_dim(f, 0, 0) : cm_infer_fresh(f, "size");
+        for (int i = 2; i < n; i++)
             size[i] = cm_infer_fresh(f, "size");
     }
     if (n != 4 && n != 5)

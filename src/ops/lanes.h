@@ -1,4 +1,4 @@
-/* lanes.h -- a dense tensor seen along one axis, or in rows, as doubles that may be changed in place.
+/* lanes.h -- a dense tensor seen along one axis, as doubles that may be changed in place.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef CM_OPS_LANES_H
 #define CM_OPS_LANES_H

@@ -130,9 +130,10 @@ static cm_status eval(cm_eval *e)
     if (!cm_eval_wants(e, 0))
         return CM_OK;
     double mean = total / weight;
-    cm_eval_store_f64(e, 0, is(a->reduction, "none") ? loss
-                            : is(a->reduction, "sum") ? &total
-                                                      : &mean);
+    cm_eval_store_f64(e, 0,
+                      is(a->reduction, "none")  ? loss
+                      : is(a->reduction, "sum") ? &total
+                                                : &mean);
     return CM_OK;
 }
 

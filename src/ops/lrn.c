@@ -43,7 +43,8 @@ static void channels(void *arg, int64_t begin, int64_t end)
     for (int64_t item = begin; item < end; item++) {
         int64_t c = item % count;
         int64_t before = (a->size - 1) / 2, after = a->size - 1 - before;
-        int64_t low = c > before ? c - before : 0, high = after < count - 1 - c ? c + after : count - 1;
+        int64_t low = c > before ? c - before : 0,
+                high = after < count - 1 - c ? c + after : count - 1;
         const double *image = j->x + (item - c) * inner;
         for (int64_t i = 0; i < inner; i++) {
             double sum = 0;

@@ -178,12 +178,13 @@ static cm_status eval_gemm(cm_eval *e)
     if (g->transB)
         mb.row = 1, mb.col = b->dims[1];
     if (cm_dtype_is_float(y->dtype)) {
-        cm_gemm_f64 job = {1, y->dims[0], y->dims[1], k, cm_matrix_load_f64, cm_matrix_load_f64,
-                           store_f64, &ma, &mb, &p};
+        cm_gemm_f64 job = {
+            1,         y->dims[0], y->dims[1], k, cm_matrix_load_f64, cm_matrix_load_f64,
+            store_f64, &ma,        &mb,        &p};
         return cm_gemm_run_f64(e->cx, e->threads, &job);
     }
-    cm_gemm_i64 job = {1, y->dims[0], y->dims[1], k, cm_matrix_load_i64, cm_matrix_load_i64,
-                       store_i64, &ma, &mb, &p};
+    cm_gemm_i64 job = {1,         y->dims[0], y->dims[1], k, cm_matrix_load_i64, cm_matrix_load_i64,
+                       store_i64, &ma,        &mb,        &p};
     return cm_gemm_run_i64(e->cx, e->threads, &job);
 }
 

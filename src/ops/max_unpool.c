@@ -51,8 +51,8 @@ static cm_status infer(cm_infer *f)
     cm_dim dims[CM_MAX_RANK] = {x->dims[0], x->dims[1]};
     for (int d = 0; d < w.n; d++) {
         cm_dim steps = cm_infer_mul(f, cm_infer_sub(f, x->dims[d + 2], 1), w.stride[d]);
-        dims[d + 2] = cm_infer_sub(f, cm_infer_add(f, steps, w.kernel[d]),
-                                   w.pad_begin[d] + w.pad_end[d]);
+        dims[d + 2] =
+            cm_infer_sub(f, cm_infer_add(f, steps, w.kernel[d]), w.pad_begin[d] + w.pad_end[d]);
     }
     return cm_infer_tensor(f, 0, x->rank, dims);
 }

@@ -1,5 +1,5 @@
-/* norm.c -- LayerNormalization, RMSNormalization, GroupNormalization and InstanceNormalization: runs
- * of consecutive elements share their statistics.
+/* norm.c -- LayerNormalization, RMSNormalization, GroupNormalization and InstanceNormalization:
+ * runs of consecutive elements share their statistics.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/eval.h"
 
@@ -44,8 +44,8 @@ static cm_status check_broadcast(cm_infer *f, int i)
                        s->rank, x->rank);
     for (int k = 1; k <= s->rank; k++)
         if (s->dims[s->rank - k] != 1)
-            CM_TRY(cm_infer_equal(f, "scale or bias broadcast to the input",
-                                  s->dims[s->rank - k], x->dims[x->rank - k]));
+            CM_TRY(cm_infer_equal(f, "scale or bias broadcast to the input", s->dims[s->rank - k],
+                                  x->dims[x->rank - k]));
     return CM_OK;
 }
 

@@ -1,4 +1,4 @@
-/* patches.c -- the right-hand matrix of a convolution seen as a matrix product, gathered on the fly.
+/* patches.c -- the right-hand matrix of a convolution as a matrix product, gathered on the fly.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/patches.h"
 
@@ -16,7 +16,7 @@ int64_t cm_patches_columns(const cm_patches *p)
     return cm_dims_product(p->out, 0, p->n);
 }
 
-/* The input position that output position `o` and kernel position `k` meet at on `axis`; -1: none. */
+/* The input position where output position `o` and kernel position `k` meet on `axis`; -1: none. */
 static int64_t meet(const cm_patches *p, int axis, int64_t o, int64_t k)
 {
     const cm_window *w = &p->w;

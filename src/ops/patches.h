@@ -1,11 +1,11 @@
-/* patches.h -- the right-hand matrix of a convolution seen as a matrix product, gathered on the fly.
+/* patches.h -- the right-hand matrix of a convolution as a matrix product, gathered on the fly.
  * SPDX-License-Identifier: Apache-2.0
  *
- *     Y[b] = W[b] * P[b],   P[b] has a row for every (channel, kernel position) and a column for every
- *                           output position; b = image * groups + group
+ *     Y[b] = W[b] * P[b],   P[b] has a row for every (channel, kernel position) and a column for
+ *                           every output position; b = image * groups + group
  *
- * Outside the input P is 0. A transposed convolution is the same product with the roles of input and
- * output positions exchanged. */
+ * Outside the input P is 0. A transposed convolution is the same product with the roles of input
+ * and output positions exchanged. */
 #ifndef CM_OPS_PATCHES_H
 #define CM_OPS_PATCHES_H
 
@@ -16,7 +16,7 @@ typedef struct cm_patches {
     int n;            /* spatial axes */
     int64_t channels; /* of one group */
     int64_t in[CM_MAX_RANK], out[CM_MAX_RANK];
-    cm_window w;       /* padding fixed, kernel numbers */
+    cm_window w; /* padding fixed, kernel numbers */
     bool transposed;
 } cm_patches;
 

@@ -118,7 +118,7 @@ static bool is_crop(const resize_attr *a)
     return find(coords, a->coordinate_transformation_mode) == CM_COORD_TF_CROP_AND_RESIZE;
 }
 
-/* The region's share of axis i of n: end - start; 1 when regions do not matter. False: not known. */
+/* The region's share of axis i of n: end - start; 1 when regions do not matter. False: unknown. */
 static bool region(const cm_infer *f, int i, int n, double *share)
 {
     *share = 1;
@@ -285,8 +285,7 @@ static cm_status plan_axes(cm_eval *e, cm_taps *taps)
             r.start = cm_eval_f64(e, ROI, i);
             r.end = cm_eval_f64(e, ROI, n + i);
         }
-        if (r.scale != 1 || r.in != r.out || crop ||
-            r.coord == CM_COORD_TF_HALF_PIXEL_FOR_NN)
+        if (r.scale != 1 || r.in != r.out || crop || r.coord == CM_COORD_TF_HALF_PIXEL_FOR_NN)
             CM_TRY(cm_taps_build(e, &r, &taps[d]));
     }
     return CM_OK;

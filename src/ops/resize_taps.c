@@ -6,8 +6,8 @@
 
 #include "base/size.h"
 
-/* x / scale. Nearest with a given scale divides in the scale's own type, float: whether the quotient
- * falls on a whole number decides which element is taken. */
+/* x / scale. Nearest with a given scale divides in the scale's own type, float: whether the
+ * quotient falls on a whole number decides which element is taken. */
 static double unscale(const cm_resize_axis *a, double x)
 {
     if (a->exact)
@@ -113,8 +113,8 @@ cm_status cm_taps_build(cm_eval *e, const cm_resize_axis *a, cm_taps *out)
     out->outside = p;
     for (int64_t o = 0; o < a->out; o++) {
         double x = coordinate(a, o);
-        out->outside[o] = a->coord == CM_COORD_TF_CROP_AND_RESIZE &&
-                          !(x >= 0 && x <= (double)(a->in - 1));
+        out->outside[o] =
+            a->coord == CM_COORD_TF_CROP_AND_RESIZE && !(x >= 0 && x <= (double)(a->in - 1));
         int64_t *index = out->index + o * out->n;
         double *weight = out->weight + o * out->n;
         if (a->mode == CM_RESIZE_NEAREST) {

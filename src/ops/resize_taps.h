@@ -15,17 +15,22 @@ typedef enum {
     CM_COORD_TF_HALF_PIXEL_FOR_NN,
     CM_COORD_TF_CROP_AND_RESIZE
 } cm_coord_mode;
-typedef enum { CM_ROUND_PREFER_FLOOR, CM_ROUND_PREFER_CEIL, CM_ROUND_FLOOR, CM_ROUND_CEIL } cm_nearest;
+typedef enum {
+    CM_ROUND_PREFER_FLOOR,
+    CM_ROUND_PREFER_CEIL,
+    CM_ROUND_FLOOR,
+    CM_ROUND_CEIL
+} cm_nearest;
 
 /* One resized axis. */
 typedef struct cm_resize_axis {
     cm_resize_mode mode;
     cm_coord_mode coord;
     cm_nearest nearest;
-    int64_t in, out;    /* sizes, in > 0 */
-    double scale;       /* out over in; may be fractional where `out` was rounded down */
-    bool exact;         /* scale is out / in itself: sizes were given */
-    double start, end;  /* the region of TF_CROP_AND_RESIZE */
+    int64_t in, out;   /* sizes, in > 0 */
+    double scale;      /* out over in; may be fractional where `out` was rounded down */
+    bool exact;        /* scale is out / in itself: sizes were given */
+    double start, end; /* the region of TF_CROP_AND_RESIZE */
     double cubic_a;
     bool antialias, exclude_outside;
 } cm_resize_axis;

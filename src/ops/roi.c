@@ -45,8 +45,7 @@ static cm_status check_align(cm_infer *f)
                        "output_half_pixel",
                        (int)(c.n < 40 ? c.n : 40), c.p);
     if (a->sampling_ratio < 0 || a->sampling_ratio > 1 << 20)
-        return cm_fail(f->cx, CM_ERR_MODEL, "sampling_ratio is %lld",
-                       (long long)a->sampling_ratio);
+        return cm_fail(f->cx, CM_ERR_MODEL, "sampling_ratio is %lld", (long long)a->sampling_ratio);
     if (!cm_infer_ranked(f, 2))
         return CM_OK;
     if (cm_infer_rank(f, 2) != 1)
@@ -78,7 +77,8 @@ static cm_status infer(cm_infer *f)
                        (long long)height, (long long)width);
     if ((cm_infer_ranked(f, 0) && cm_infer_rank(f, 0) != 4) ||
         (cm_infer_ranked(f, 1) && cm_infer_rank(f, 1) != 2))
-        return cm_fail(f->cx, CM_ERR_MODEL, "input of rank %d and regions of rank %d, wanted 4 and 2",
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "input of rank %d and regions of rank %d, wanted 4 and 2",
                        cm_infer_rank(f, 0), cm_infer_rank(f, 1));
     if (!cm_infer_ranked(f, 0) || !cm_infer_ranked(f, 1)) {
         cm_infer_unknown(f, 0);
@@ -119,7 +119,7 @@ static samples cell_samples(double start, double cell, int64_t index, int64_t n,
     return s;
 }
 
-/* One axis of a bilinear sample at `at`, within [-1, size]: two neighbours and the upper's share. */
+/* One axis of a bilinear sample at `at` in [-1, size]: two neighbours and the upper's share. */
 static double neighbours(double at, int64_t size, int64_t *low, int64_t *high)
 {
     at = at <= 0 ? 0 : at;
@@ -246,8 +246,8 @@ static cm_status check_regions(cm_eval *e, const job *j, int64_t n, int numbers,
                            (long long)(i / numbers), j->rois[i]);
     for (int64_t r = 0; r < n; r++)
         if (j->batch[r] < 0 || j->batch[r] >= images)
-            return cm_fail(e->cx, CM_ERR_DATA, "region %lld is of image %lld of %lld",
-                           (long long)r, (long long)j->batch[r], (long long)images);
+            return cm_fail(e->cx, CM_ERR_DATA, "region %lld is of image %lld of %lld", (long long)r,
+                           (long long)j->batch[r], (long long)images);
     return CM_OK;
 }
 
@@ -255,7 +255,10 @@ static cm_status eval(cm_eval *e)
 {
     bool align = e->op->id == CM_OP_ROI_ALIGN;
     const cm_tensor *x = cm_eval_in(e, 0), *rois = cm_eval_in(e, 1);
-    job j = {.attr = e->attr, .channels = x->dims[1], .height = x->dims[2], .width = x->dims[3],
+    job j = {.attr = e->attr,
+             .channels = x->dims[1],
+             .height = x->dims[2],
+             .width = x->dims[3],
              .y = cm_eval_out(e, 0)};
     CM_TRY(cm_eval_as_f64(e, 0, &j.x));
     CM_TRY(cm_eval_as_f64(e, 1, &j.rois));

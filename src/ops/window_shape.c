@@ -65,11 +65,12 @@ cm_status cm_window_read(cm_infer *f, const cm_window_attr *a, int n, const cm_d
     fill(a, n, w);
     for (int i = 0; i < n; i++) {
         if (kernel && a->kernel_shape.n)
-            CM_TRY(cm_infer_equal(f, "kernel_shape and the weights", a->kernel_shape.v[i],
-                                  kernel[i]));
+            CM_TRY(
+                cm_infer_equal(f, "kernel_shape and the weights", a->kernel_shape.v[i], kernel[i]));
         w->kernel[i] = a->kernel_shape.n ? a->kernel_shape.v[i] : kernel[i];
         if (cm_dim_is_size(w->kernel[i]) && (w->kernel[i] == 0 || w->kernel[i] > LIMIT))
-            return cm_fail(f->cx, CM_ERR_MODEL, "kernel size %lld on spatial axis %d is not in 1 to %d",
+            return cm_fail(f->cx, CM_ERR_MODEL,
+                           "kernel size %lld on spatial axis %d is not in 1 to %d",
                            (long long)w->kernel[i], i, LIMIT);
     }
     return CM_OK;

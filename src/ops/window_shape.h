@@ -13,10 +13,10 @@ typedef enum { CM_PAD_NOTSET, CM_PAD_VALID, CM_PAD_SAME_UPPER, CM_PAD_SAME_LOWER
 typedef struct cm_window {
     int n; /* spatial axes */
     cm_auto_pad auto_pad;
-    cm_dim kernel[CM_MAX_RANK];      /* numbers, unless they come from symbolic weights */
-    int64_t stride[CM_MAX_RANK];     /* >= 1 */
-    int64_t dilation[CM_MAX_RANK];   /* >= 1 */
-    int64_t pad_begin[CM_MAX_RANK];  /* >= 0; of SAME_*: 0 until cm_window_fix */
+    cm_dim kernel[CM_MAX_RANK];     /* numbers, unless they come from symbolic weights */
+    int64_t stride[CM_MAX_RANK];    /* >= 1 */
+    int64_t dilation[CM_MAX_RANK];  /* >= 1 */
+    int64_t pad_begin[CM_MAX_RANK]; /* >= 0; of SAME_*: 0 until cm_window_fix */
     int64_t pad_end[CM_MAX_RANK];
 } cm_window;
 
@@ -26,8 +26,9 @@ typedef struct cm_window_attr {
     cm_ints kernel_shape, strides, dilations, pads;
 } cm_window_attr;
 
-/* Check the attributes for `n` spatial axes and fill `w`. `kernel` (n dims, from the weights' shape)
- * is checked against kernel_shape when both are given; with kernel NULL kernel_shape is required. */
+/* Check the attributes for `n` spatial axes and fill `w`. `kernel` (n dims, from the weights'
+ * shape) is checked against kernel_shape when both are given; with kernel NULL kernel_shape is
+ * required. */
 cm_status cm_window_read(cm_infer *f, const cm_window_attr *a, int n, const cm_dim *kernel,
                          cm_window *w) CM_MUST_USE;
 

@@ -195,13 +195,17 @@ static void range_elems(cm_infer *f, const cm_dim *v, cm_dim n)
 static cm_status infer_range_int(cm_infer *f)
 {
     cm_dim v[3], elem[CM_MAX_ELEMS];
-    int64_t x[3], count = 0;
-    int n_known = 0, n_numbers = 0, m;
+    int64_t x[3], one[CM_MAX_ELEMS], m, count = 0;
+    int n_known = 0, n_numbers = 0, n_elems;
     for (int i = 0; i < 3; i++) {
-        if (cm_infer_elems(f, i, elem, &m) && m == 1) {
+        if (cm_infer_ints(f, i, one, CM_MAX_ELEMS, &m) && m == 1) {
+            x[i] = one[0];
+            v[i] = cm_infer_number(f, x[i]);
+            n_numbers++;
+            n_known++;
+        } else if (cm_infer_elems(f, i, elem, &n_elems) && n_elems == 1) {
             v[i] = elem[0];
             n_known++;
-            n_numbers += cm_infer_const(f, v[i], &x[i]);
         }
     }
     if (n_numbers == 3)

@@ -22,6 +22,7 @@ typedef struct {
     int inferred;    /* the place of -1, or -1 */
     bool has_zero;   /* a literal zero, under allowzero */
     bool is_certain; /* every element could be read as a size */
+    bool is_numeric; /* every element is a number */
 } target;
 
 /* A zero that means "as in the input". */
@@ -47,6 +48,7 @@ static cm_status read_element(cm_infer *f, int i, cm_dim e, bool *is_copied, tar
     int64_t v;
     if (!cm_infer_const(f, e, &v)) {
         t->is_certain = t->is_certain && !cm_move_may_be_anything(f, e);
+        t->is_numeric = false;
         CM_TRY(cm_move_size(f, "shape", e, &t->dims[i]));
     } else if (v == 0 && !a->allowzero) {
         return copy_dim(f, i, is_copied, t);
@@ -100,14 +102,15 @@ static cm_status infer_reshape(cm_infer *f)
         cm_infer_unknown(f, 0);
         return CM_OK;
     }
-    target t = {.rest = 1, .product = 1, .inferred = -1, .is_certain = true};
+    target t = {.rest = 1, .product = 1, .inferred = -1, .is_certain = true,
+                .is_numeric = true};
     bool is_copied[CM_MAX_RANK] = {false};
     for (int i = 0; i < shape.n; i++)
         CM_TRY(read_element(f, i, shape.v[i], is_copied, &t));
     for (int i = 0; i < cm_infer_rank(f, 0); i++)
         if (!is_copied[i])
             t.rest = cm_infer_mul(f, t.rest, cm_infer_dim(f, 0, i));
-    if (t.product == CM_DIM_ERROR && !f->dims)
+    if (t.product == CM_DIM_ERROR && t.is_numeric)
         return cm_fail(f->cx, CM_ERR_MODEL, "the product of the new shape overflows");
     if (t.inferred >= 0)
         CM_TRY(infer_rest(f, &t));

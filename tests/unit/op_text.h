@@ -125,6 +125,7 @@ static void op_text_parse(const char *text, op_text_value *v)
                                                             v->type.dims);
     if (*p == '\0' || p[1] != '{')
         return;
+    t->dtype = v->type.dtype;
     int64_t elems = is_concrete ? cm_tensor_elems(t) : CM_MAX_ELEMS;
     t->capacity_bytes = (size_t)(elems + 1) * 16;
     t->data = cm_arena_alloc(&op_text_arena, t->capacity_bytes);

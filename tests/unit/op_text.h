@@ -161,7 +161,11 @@ static void *op_text_attrs(const cm_op *op, const char *text)
         int64_t number = strtoll(value, NULL, 10), *list;
         float real = strtof(value, NULL);
         cm_str str = cm_str_of(value);
+        float *reals;
+        cm_str *words;
         cm_ints ints = {0, NULL};
+        cm_floats floats = {0, NULL};
+        cm_strs strs = {0, NULL};
         op_text_value *tensor;
         const cm_tensor *pointer;
         switch (f->kind) {
@@ -179,6 +183,18 @@ static void *op_text_attrs(const cm_op *op, const char *text)
             for (char *q = strtok(value, ","); q; q = strtok(NULL, ","))
                 list[ints.n++] = strtoll(q, NULL, 10);
             cm_attr_set(op->attrs, attr, f, &ints);
+            break;
+        case CM_A_FLOATS:
+            floats.v = reals = cm_arena_alloc(&op_text_arena, 32 * sizeof *reals);
+            for (char *q = strtok(value, ","); q; q = strtok(NULL, ","))
+                reals[floats.n++] = strtof(q, NULL);
+            cm_attr_set(op->attrs, attr, f, &floats);
+            break;
+        case CM_A_STRS:
+            strs.v = words = cm_arena_alloc(&op_text_arena, 32 * sizeof *words);
+            for (char *q = strtok(value, ","); q; q = strtok(NULL, ","))
+                words[strs.n++] = cm_str_of(q);
+            cm_attr_set(op->attrs, attr, f, &strs);
             break;
         case CM_A_TENSOR:
             tensor = cm_arena_alloc(&op_text_arena, sizeof *tensor);

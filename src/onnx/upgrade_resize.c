@@ -94,31 +94,14 @@ static void forget_if_empty(cm_pending *u, int i)
         u->in[i] = NULL;
 }
 
-/* From 11 on: empty tensors stood for absent inputs; one mode went away after 12. With x the coordinate
- * that half_pixel gives, it rounded x + 0.5: down is x to nearest, halves up; to nearest, halves down,
- * is x up. */
+/* From 11 on: empty tensors stood for absent inputs. */
 cm_status cm_up_resize_11(cm_pending *u)
 {
-    static const char *const pairs[][2] = {{"floor", "round_prefer_ceil"},
-                                           {"round_prefer_floor", "ceil"}};
-    const char *nearest = "round_prefer_floor";
-    bool found;
     for (int i = 1; i < u->n_in; i++)
         forget_if_empty(u, i);
     if (u->version < 13 && u->n_in > 3 && u->in[3])
         u->in[2] = NULL; /* scales had to be there, and be empty, when sizes are */
-    const cm_attribute *a = cm_onnx_find_attr(u, "coordinate_transformation_mode");
-    const cm_attribute *mode = cm_onnx_find_attr(u, "mode");
-    if (!a || !cm_str_equal(a->p->s, cm_str_of("tf_half_pixel_for_nn")))
-        return CM_OK;
-    bool plain = !mode || cm_str_equal(mode->p->s, cm_str_of("nearest"));
-    CM_TRY(cm_up_take_str(u, "nearest_mode", &nearest, &found));
-    CM_TRY(cm_up_set_str(u, "coordinate_transformation_mode", "half_pixel"));
-    for (int i = 0; plain && i < CM_COUNT(pairs); i++)
-        if (strcmp(nearest, pairs[i][0]) == 0)
-            return cm_up_set_str(u, "nearest_mode", pairs[i][1]);
-    return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED, "tf_half_pixel_for_nn with nearest_mode '%s'",
-                   nearest);
+    return CM_OK;
 }
 
 cm_status cm_up_grid_sample(cm_pending *u)

@@ -86,6 +86,8 @@ print("""/* math_tables.h -- constants of math_*.c. Written by tests/math_tables
 #define CM_OPS_MATH_TABLES_H
 
 #include <stdint.h>
+
+/* clang-format off */
 """)
 
 ln2 = log(mpf(2))
@@ -161,4 +163,4 @@ for name, a, b, degree in (("erfcx_poly1", 0.75, 1.5, 14), ("erfcx_poly2", 1.5, 
 show_poly("erfcx_poly4", lambda z: exp(1 / z) * erfc(1 / sqrt(z)) / sqrt(z), mpf(1) / 784, mpf(1) / 25, 15,
           "x exp(x^2) erfc(x) in 1/x^2, x in [5, 28]")
 show_poly("cbrt_poly", lambda x: x ** (mpf(1) / 3), 1, 8, 5, "cube root on [1, 8]")
-print("\n#endif")
+print("\n/* clang-format on */\n#endif")

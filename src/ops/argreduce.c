@@ -4,7 +4,10 @@
  * NaN counts as the extreme, as in numpy. */
 #include "ops/elementwise.h"
 
-typedef struct { uint64_t present; int64_t axis, keepdims, select_last_index; } arg_attr;
+typedef struct {
+    uint64_t present;
+    int64_t axis, keepdims, select_last_index;
+} arg_attr;
 
 #define ARG_ATTRS(id)                                                                              \
     CM_ATTRS(id, arg_attr, CM_ATTR_INT(arg_attr, axis, 0), CM_ATTR_INT(arg_attr, keepdims, 1),     \
@@ -89,8 +92,12 @@ static cm_status eval(cm_eval *e)
 {
     const arg_attr *a = e->attr;
     cm_tensor *out = cm_eval_out(e, 0);
-    job j = {.in = cm_eval_in(e, 0), .out = out->data, .max = e->op->id == CM_OP_ARG_MAX,
-             .last = a->select_last_index != 0, .n = 1, .inner = 1};
+    job j = {.in = cm_eval_in(e, 0),
+             .out = out->data,
+             .max = e->op->id == CM_OP_ARG_MAX,
+             .last = a->select_last_index != 0,
+             .n = 1,
+             .inner = 1};
     int64_t n_out = cm_tensor_elems(out);
     if (n_out == 0)
         return CM_OK;

@@ -9,8 +9,14 @@
 #include "ops/elementwise.h"
 #include "ops/math.h"
 
-typedef struct { uint64_t present; cm_str direction; } bit_shift_attr;
-typedef struct { uint64_t present; int64_t fmod; } mod_attr;
+typedef struct {
+    uint64_t present;
+    cm_str direction;
+} bit_shift_attr;
+typedef struct {
+    uint64_t present;
+    int64_t fmod;
+} mod_attr;
 
 CM_ATTRS(bit_shift, bit_shift_attr, CM_ATTR_STR_REQUIRED(bit_shift_attr, direction))
 CM_ATTRS(mod, mod_attr, CM_ATTR_INT(mod_attr, fmod, 0))
@@ -38,14 +44,22 @@ static double floor_mod(double x, double y)
 static double apply(const rule *k, double a, double b)
 {
     switch (k->id) {
-    case CM_OP_ADD: return a + b;
-    case CM_OP_SUB: return a - b;
-    case CM_OP_MUL: return a * b;
-    case CM_OP_DIV: return a / b;
-    case CM_OP_POW: return cm_pow(a, b);
-    case CM_OP_MOD: return k->truncate ? fmod(a, b) : floor_mod(a, b);
-    case CM_OP_PRELU: return a < 0 ? a * b : a;
-    default: return NAN;
+    case CM_OP_ADD:
+        return a + b;
+    case CM_OP_SUB:
+        return a - b;
+    case CM_OP_MUL:
+        return a * b;
+    case CM_OP_DIV:
+        return a / b;
+    case CM_OP_POW:
+        return cm_pow(a, b);
+    case CM_OP_MOD:
+        return k->truncate ? fmod(a, b) : floor_mod(a, b);
+    case CM_OP_PRELU:
+        return a < 0 ? a * b : a;
+    default:
+        return NAN;
     }
 }
 
@@ -73,7 +87,7 @@ static int64_t shift(const rule *k, int64_t a, int64_t by)
         return fits ? (int64_t)((uint64_t)a << by) : 0;
     if (k->is_unsigned || a >= 0)
         return fits ? (int64_t)((uint64_t)a >> by) : 0;
-    return fits ? (int64_t)~(~(uint64_t)a >> by) : -1;
+    return fits ? (int64_t) ~(~(uint64_t)a >> by) : -1;
 }
 
 static int64_t power(int64_t a, uint64_t n) /* wraps */
@@ -103,21 +117,44 @@ static bool apply_int(const rule *k, int64_t a, int64_t b, int64_t *r)
 {
     uint64_t x = (uint64_t)a, y = (uint64_t)b;
     switch (k->id) {
-    case CM_OP_ADD: *r = (int64_t)(x + y); return true;
-    case CM_OP_SUB: *r = (int64_t)(x - y); return true;
-    case CM_OP_MUL: *r = (int64_t)(x * y); return true;
-    case CM_OP_PRELU: *r = !k->is_unsigned && a < 0 ? (int64_t)(x * y) : a; return true;
+    case CM_OP_ADD:
+        *r = (int64_t)(x + y);
+        return true;
+    case CM_OP_SUB:
+        *r = (int64_t)(x - y);
+        return true;
+    case CM_OP_MUL:
+        *r = (int64_t)(x * y);
+        return true;
+    case CM_OP_PRELU:
+        *r = !k->is_unsigned && a < 0 ? (int64_t)(x * y) : a;
+        return true;
     case CM_OP_AND:
-    case CM_OP_BITWISE_AND: *r = a & b; return true;
+    case CM_OP_BITWISE_AND:
+        *r = a & b;
+        return true;
     case CM_OP_OR:
-    case CM_OP_BITWISE_OR: *r = a | b; return true;
+    case CM_OP_BITWISE_OR:
+        *r = a | b;
+        return true;
     case CM_OP_XOR:
-    case CM_OP_BITWISE_XOR: *r = a ^ b; return true;
-    case CM_OP_BIT_SHIFT: *r = shift(k, a, b); return true;
-    case CM_OP_POW: return int_power(k, a, b, r);
-    case CM_OP_DIV: *r = b ? divide(k, a, b) : 0; return b != 0;
-    case CM_OP_MOD: *r = b ? modulo(k, a, b) : 0; return b != 0;
-    default: *r = 0; return true;
+    case CM_OP_BITWISE_XOR:
+        *r = a ^ b;
+        return true;
+    case CM_OP_BIT_SHIFT:
+        *r = shift(k, a, b);
+        return true;
+    case CM_OP_POW:
+        return int_power(k, a, b, r);
+    case CM_OP_DIV:
+        *r = b ? divide(k, a, b) : 0;
+        return b != 0;
+    case CM_OP_MOD:
+        *r = b ? modulo(k, a, b) : 0;
+        return b != 0;
+    default:
+        *r = 0;
+        return true;
     }
 }
 
@@ -178,8 +215,11 @@ static cm_status eval(cm_eval *e)
     const cm_tensor *a = cm_eval_in(e, 0), *b = cm_eval_in(e, 1);
     const cm_dtype_info *info = cm_dtype_get(a->dtype);
     job j = {
-        .rule = {.id = e->op->id, .dtype = a->dtype, .bits = info->bits,
-                 .is_unsigned = info->kind == CM_KIND_UINT, .unsigned_power = b->dtype == CM_U64},
+        .rule = {.id = e->op->id,
+                 .dtype = a->dtype,
+                 .bits = info->bits,
+                 .is_unsigned = info->kind == CM_KIND_UINT,
+                 .unsigned_power = b->dtype == CM_U64},
         .out = cm_eval_out(e, 0),
     };
     if (e->op->id == CM_OP_MOD)
@@ -193,8 +233,9 @@ static cm_status eval(cm_eval *e)
         fn = cm_dtype_is_float(b->dtype) ? compute_int_to_float : compute_int;
     CM_TRY(cm_eval_blocks(e, cm_tensor_elems(j.out), fn, &j));
     if (atomic_load_explicit(&j.divided_by_zero, memory_order_relaxed))
-        return cm_fail(e->cx, CM_ERR_DATA, "%s", e->op->id == CM_OP_POW
-                       ? "an integer 0 to a negative power" : "integer division by zero");
+        return cm_fail(e->cx, CM_ERR_DATA, "%s",
+                       e->op->id == CM_OP_POW ? "an integer 0 to a negative power"
+                                              : "integer division by zero");
     return CM_OK;
 }
 
@@ -210,17 +251,22 @@ static cm_dim apply_dim(cm_infer *f, cm_dim a, cm_dim b)
         return f->op->id != CM_OP_BIT_SHIFT && apply_int(&k, x, y, &r) ? cm_infer_number(f, r)
                                                                        : CM_DIM_ERROR;
     }
-    bool sizes = cm_dim_is_nonneg(f->dims, a) && cm_dim_is_positive(f->dims, b);
     /* A divisor that may be 0 fails while running; where it does not, the quotient holds. */
     bool nonneg = cm_dim_is_nonneg(f->dims, a) && cm_dim_is_nonneg(f->dims, b) &&
                   !(cm_infer_const(f, b, &y) && y == 0);
     switch (f->op->id) {
-    case CM_OP_ADD: return cm_infer_add(f, a, b);
-    case CM_OP_SUB: return cm_infer_sub(f, a, b);
-    case CM_OP_MUL: return cm_infer_mul(f, a, b);
-    case CM_OP_DIV: return sizes || nonneg ? cm_infer_floor_div(f, a, b) : CM_DIM_ERROR;
-    case CM_OP_MOD: return sizes || nonneg ? cm_dim_mod(f->dims, a, b) : CM_DIM_ERROR;
-    default: return CM_DIM_ERROR;
+    case CM_OP_ADD:
+        return cm_infer_add(f, a, b);
+    case CM_OP_SUB:
+        return cm_infer_sub(f, a, b);
+    case CM_OP_MUL:
+        return cm_infer_mul(f, a, b);
+    case CM_OP_DIV:
+        return nonneg ? cm_infer_floor_div(f, a, b) : CM_DIM_ERROR;
+    case CM_OP_MOD:
+        return nonneg ? cm_dim_mod(f->dims, a, b) : CM_DIM_ERROR;
+    default:
+        return CM_DIM_ERROR;
     }
 }
 

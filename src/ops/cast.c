@@ -9,15 +9,26 @@
 #include "ops/cast_string.h"
 #include "ops/elementwise.h"
 
-typedef struct { uint64_t present; int64_t to; int64_t saturate; cm_str round_mode; } cast_attr;
-typedef struct { uint64_t present; int64_t saturate; cm_str round_mode; } cast_like_attr;
-typedef struct { uint64_t present; int64_t to; } bit_cast_attr;
+typedef struct {
+    uint64_t present;
+    int64_t to;
+    int64_t saturate;
+    cm_str round_mode;
+} cast_attr;
+typedef struct {
+    uint64_t present;
+    int64_t saturate;
+    cm_str round_mode;
+} cast_like_attr;
+typedef struct {
+    uint64_t present;
+    int64_t to;
+} bit_cast_attr;
 
-CM_ATTRS(cast, cast_attr,
-         CM_ATTR_INT_REQUIRED(cast_attr, to), CM_ATTR_INT(cast_attr, saturate, 1),
+CM_ATTRS(cast, cast_attr, CM_ATTR_INT_REQUIRED(cast_attr, to), CM_ATTR_INT(cast_attr, saturate, 1),
          CM_ATTR_STR(cast_attr, round_mode, "up"))
-CM_ATTRS(cast_like, cast_like_attr,
-         CM_ATTR_INT(cast_like_attr, saturate, 1), CM_ATTR_STR(cast_like_attr, round_mode, "up"))
+CM_ATTRS(cast_like, cast_like_attr, CM_ATTR_INT(cast_like_attr, saturate, 1),
+         CM_ATTR_STR(cast_like_attr, round_mode, "up"))
 CM_ATTRS(bit_cast, bit_cast_attr, CM_ATTR_INT_REQUIRED(bit_cast_attr, to))
 
 /* How f8e8m0, which holds powers of two alone, rounds. */
@@ -75,12 +86,14 @@ static int64_t float_to_int(cm_dtype t, double x)
 {
     switch (t) {
     case CM_I64:
-    case CM_U32: return cut_to_i64(x);
+    case CM_U32:
+        return cut_to_i64(x);
     case CM_U64:
         if (x < 0x1p63)
             return cut_to_i64(x);
         return (int64_t)((uint64_t)cut_to_i64(x - 0x1p63) ^ (uint64_t)1 << 63);
-    default: return cut_to_i32(x);
+    default:
+        return cut_to_i32(x);
     }
 }
 

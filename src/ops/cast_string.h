@@ -8,7 +8,9 @@
 #include "plan/dtype.h"
 
 /* Between begin and end the calling thread writes numbers the C locale's way. */
-typedef struct { locale_t c, before; } cm_text;
+typedef struct {
+    locale_t c, before;
+} cm_text;
 bool cm_text_begin(cm_text *t); /* false: out of memory */
 void cm_text_end(cm_text *t);
 

@@ -3,16 +3,23 @@
 #include "ops/elementwise.h"
 
 /* A comparison says whether it holds for less, equal, greater; for NaN none does. */
-typedef struct { bool less, equal, greater; } holds;
+typedef struct {
+    bool less, equal, greater;
+} holds;
 
 static holds holds_of(cm_op_id id)
 {
     switch (id) {
-    case CM_OP_GREATER: return (holds){.greater = true};
-    case CM_OP_GREATER_OR_EQUAL: return (holds){.equal = true, .greater = true};
-    case CM_OP_LESS: return (holds){.less = true};
-    case CM_OP_LESS_OR_EQUAL: return (holds){.less = true, .equal = true};
-    default: return (holds){.equal = true};
+    case CM_OP_GREATER:
+        return (holds){.greater = true};
+    case CM_OP_GREATER_OR_EQUAL:
+        return (holds){.equal = true, .greater = true};
+    case CM_OP_LESS:
+        return (holds){.less = true};
+    case CM_OP_LESS_OR_EQUAL:
+        return (holds){.less = true, .equal = true};
+    default:
+        return (holds){.equal = true};
     }
 }
 
@@ -25,8 +32,8 @@ typedef struct {
 static void compare_f64(const holds *h, const double *a, const double *b, int64_t n, bool *r)
 {
     for (int64_t i = 0; i < n; i++)
-        r[i] = (h->less && a[i] < b[i]) || (h->equal && a[i] == b[i]) ||
-               (h->greater && a[i] > b[i]);
+        r[i] =
+            (h->less && a[i] < b[i]) || (h->equal && a[i] == b[i]) || (h->greater && a[i] > b[i]);
 }
 
 static void compare_i64(const holds *h, const int64_t *a, const int64_t *b, int64_t n, bool *r)

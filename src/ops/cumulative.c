@@ -2,7 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/elementwise.h"
 
-typedef struct { uint64_t present; int64_t exclusive, reverse; } cum_attr;
+typedef struct {
+    uint64_t present;
+    int64_t exclusive, reverse;
+} cum_attr;
 
 #define CUM_ATTRS(id)                                                                              \
     CM_ATTRS(id, cum_attr, CM_ATTR_INT(cum_attr, exclusive, 0), CM_ATTR_INT(cum_attr, reverse, 0))
@@ -77,9 +80,13 @@ static cm_status eval(cm_eval *e)
 {
     const cum_attr *a = e->attr;
     int axis;
-    job j = {.in = cm_eval_in(e, 0), .out = cm_eval_out(e, 0),
-             .product = e->op->id == CM_OP_CUM_PROD, .exclusive = a->exclusive != 0,
-             .reverse = a->reverse != 0, .n = 1, .inner = 1};
+    job j = {.in = cm_eval_in(e, 0),
+             .out = cm_eval_out(e, 0),
+             .product = e->op->id == CM_OP_CUM_PROD,
+             .exclusive = a->exclusive != 0,
+             .reverse = a->reverse != 0,
+             .n = 1,
+             .inner = 1};
     int64_t total = cm_tensor_elems(j.in);
     if (total == 0)
         return CM_OK;

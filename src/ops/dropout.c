@@ -5,7 +5,10 @@
 #include "ops/elementwise.h"
 #include "ops/random.h"
 
-typedef struct { uint64_t present; int64_t seed; } dropout_attr;
+typedef struct {
+    uint64_t present;
+    int64_t seed;
+} dropout_attr;
 CM_ATTRS(dropout, dropout_attr, CM_ATTR_INT(dropout_attr, seed, 0))
 
 typedef struct {

@@ -60,7 +60,9 @@ static void fill(void *dst, const void *one, size_t size, int64_t n)
 {
     unsigned char *d = dst;
     switch (size) {
-    case 1: memset(d, *(const unsigned char *)one, (size_t)n); break;
+    case 1:
+        memset(d, *(const unsigned char *)one, (size_t)n);
+        break;
     case 4: {
         uint32_t v;
         memcpy(&v, one, 4);

@@ -117,7 +117,7 @@ double cm_sinh(double x)
         return x;
     if (a > 711) {
         s = INFINITY;
-    } else if (a > 40) { /* exp(-x) is below half an ulp */
+    } else if (a > 40) { /* the other exponential is below half an ulp */
         pair e = cm_math_exp(a, 0, &k);
         s = cm_math_scale(e.h, e.l, k - 1);
     } else {
@@ -160,7 +160,7 @@ double cm_sigmoid(double x)
         return x;
     if (x > 40)
         return 1;
-    if (x < -700) /* exp(x) alone, which may be subnormal */
+    if (x < -700) /* the exponential alone, which may be subnormal */
         return cm_exp(x);
     pair e = cm_math_exp(-x, 0, &k);
     e = pair_scale(e, pow2(k));

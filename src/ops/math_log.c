@@ -10,7 +10,7 @@
 
 typedef struct {
     int k;
-    double h, l; /* -log(inv): h to 42 bits after the point, so that k LN2_42 + h is exact */
+    double h, l; /* minus the logarithm of inv; k LN2_42 + h is exact */
     pair r;
 } reduced;
 
@@ -42,9 +42,9 @@ static inline reduced reduce(double x, double low)
 /* log(1 + r) - r + r^2/2 */
 static inline double log_tail(double r)
 {
-    return r * r * r *
-           (1.0 / 3 + r * (-1.0 / 4 + r * (1.0 / 5 + r * (-1.0 / 6 +
-            r * (1.0 / 7 + r * (-1.0 / 8 + r * (1.0 / 9 + r * (-1.0 / 10))))))));
+    static const double c[] = {1.0 / 3, -1.0 / 4, 1.0 / 5, -1.0 / 6,
+                               1.0 / 7, -1.0 / 8, 1.0 / 9, -1.0 / 10};
+    return r * r * r * horner(r, c, 8);
 }
 
 /* log(1 + r), |r| <= 2^-7 */
@@ -78,8 +78,8 @@ double cm_ln(double x)
         return y;
     reduced d = reduce(x, 0);
     pair s = sum(d.k * LN2_42 + d.h, d.r.h);
-    return s.h + (s.l + ((d.r.l + (d.k * LN2_42_LOW + d.l)) +
-                         (log_tail(d.r.h) - 0.5 * d.r.h * d.r.h)));
+    return s.h +
+           (s.l + ((d.r.l + (d.k * LN2_42_LOW + d.l)) + (log_tail(d.r.h) - 0.5 * d.r.h * d.r.h)));
 }
 
 double cm_log2(double x)

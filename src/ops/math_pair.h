@@ -10,7 +10,9 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef struct { double h, l; } pair;
+typedef struct {
+    double h, l;
+} pair;
 
 static inline uint64_t bits_of(double x)
 {
@@ -103,8 +105,8 @@ static inline pair pair_sqrt(pair a) /* a > 0 */
 }
 
 /* Shared between math_*.c: */
-pair cm_math_exp(double x, double low, int *k);   /* exp(x + low) = 2^k (h + l), |x| < 760 */
-double cm_math_scale(double h, double l, int k);  /* 2^k (h + l), rounded once; h in [1/2, 4) */
-pair cm_math_log(double x, double low);           /* log(x + low); x > 0, finite */
+pair cm_math_exp(double x, double low, int *k);  /* exp(x + low) = 2^k (h + l), |x| < 760 */
+double cm_math_scale(double h, double l, int k); /* 2^k (h + l), rounded once; h in [1/2, 4) */
+pair cm_math_log(double x, double low);          /* log(x + low); x > 0, finite */
 
 #endif

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+/* clang-format off */
+
 /* ln 2 in three ways: to 42 bits after the point and the rest; divided by 128, to 39 bits and
  * the rest; and as a pair. */
 #define LN2_42 0x1.62e42fefa3800p-1
@@ -321,4 +323,5 @@ static const double cbrt_poly[6] = {
     0x1.2b08ff2518449p-6, -0x1.a29d4b8e82abep-10, 0x1.da65ac9237f24p-15,
 };
 
+/* clang-format on */
 #endif

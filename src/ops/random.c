@@ -9,8 +9,16 @@
 #include "ops/elementwise.h"
 #include "ops/math.h"
 
-typedef struct { uint64_t present; int64_t dtype; float seed; } bernoulli_attr;
-typedef struct { uint64_t present; int64_t dtype, sample_size; float seed; } multinomial_attr;
+typedef struct {
+    uint64_t present;
+    int64_t dtype;
+    float seed;
+} bernoulli_attr;
+typedef struct {
+    uint64_t present;
+    int64_t dtype, sample_size;
+    float seed;
+} multinomial_attr;
 typedef struct {
     uint64_t present;
     int64_t dtype;
@@ -24,26 +32,22 @@ typedef struct {
     cm_ints shape;
 } uniform_attr;
 
-CM_ATTRS(bernoulli, bernoulli_attr,
-         CM_ATTR_INT(bernoulli_attr, dtype, 0), CM_ATTR_FLOAT(bernoulli_attr, seed, 0))
-CM_ATTRS(multinomial, multinomial_attr,
-         CM_ATTR_INT(multinomial_attr, dtype, CM_I32),
-         CM_ATTR_INT(multinomial_attr, sample_size, 1),
-         CM_ATTR_FLOAT(multinomial_attr, seed, 0))
-CM_ATTRS(random_normal, normal_attr,
-         CM_ATTR_INT(normal_attr, dtype, CM_F32), CM_ATTR_FLOAT(normal_attr, mean, 0),
-         CM_ATTR_FLOAT(normal_attr, scale, 1), CM_ATTR_FLOAT(normal_attr, seed, 0),
-         CM_ATTR_INTS(normal_attr, shape, CM_REQUIRED))
-CM_ATTRS(random_normal_like, normal_attr,
-         CM_ATTR_INT(normal_attr, dtype, 0), CM_ATTR_FLOAT(normal_attr, mean, 0),
-         CM_ATTR_FLOAT(normal_attr, scale, 1), CM_ATTR_FLOAT(normal_attr, seed, 0))
-CM_ATTRS(random_uniform, uniform_attr,
-         CM_ATTR_INT(uniform_attr, dtype, CM_F32), CM_ATTR_FLOAT(uniform_attr, high, 1),
-         CM_ATTR_FLOAT(uniform_attr, low, 0), CM_ATTR_FLOAT(uniform_attr, seed, 0),
-         CM_ATTR_INTS(uniform_attr, shape, CM_REQUIRED))
-CM_ATTRS(random_uniform_like, uniform_attr,
-         CM_ATTR_INT(uniform_attr, dtype, 0), CM_ATTR_FLOAT(uniform_attr, high, 1),
-         CM_ATTR_FLOAT(uniform_attr, low, 0), CM_ATTR_FLOAT(uniform_attr, seed, 0))
+CM_ATTRS(bernoulli, bernoulli_attr, CM_ATTR_INT(bernoulli_attr, dtype, 0),
+         CM_ATTR_FLOAT(bernoulli_attr, seed, 0))
+CM_ATTRS(multinomial, multinomial_attr, CM_ATTR_INT(multinomial_attr, dtype, CM_I32),
+         CM_ATTR_INT(multinomial_attr, sample_size, 1), CM_ATTR_FLOAT(multinomial_attr, seed, 0))
+CM_ATTRS(random_normal, normal_attr, CM_ATTR_INT(normal_attr, dtype, CM_F32),
+         CM_ATTR_FLOAT(normal_attr, mean, 0), CM_ATTR_FLOAT(normal_attr, scale, 1),
+         CM_ATTR_FLOAT(normal_attr, seed, 0), CM_ATTR_INTS(normal_attr, shape, CM_REQUIRED))
+CM_ATTRS(random_normal_like, normal_attr, CM_ATTR_INT(normal_attr, dtype, 0),
+         CM_ATTR_FLOAT(normal_attr, mean, 0), CM_ATTR_FLOAT(normal_attr, scale, 1),
+         CM_ATTR_FLOAT(normal_attr, seed, 0))
+CM_ATTRS(random_uniform, uniform_attr, CM_ATTR_INT(uniform_attr, dtype, CM_F32),
+         CM_ATTR_FLOAT(uniform_attr, high, 1), CM_ATTR_FLOAT(uniform_attr, low, 0),
+         CM_ATTR_FLOAT(uniform_attr, seed, 0), CM_ATTR_INTS(uniform_attr, shape, CM_REQUIRED))
+CM_ATTRS(random_uniform_like, uniform_attr, CM_ATTR_INT(uniform_attr, dtype, 0),
+         CM_ATTR_FLOAT(uniform_attr, high, 1), CM_ATTR_FLOAT(uniform_attr, low, 0),
+         CM_ATTR_FLOAT(uniform_attr, seed, 0))
 
 static uint64_t key_of(const cm_eval *e)
 {

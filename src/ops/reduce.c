@@ -10,7 +10,10 @@
 #include "ops/elementwise.h"
 #include "ops/math.h"
 
-typedef struct { uint64_t present; int64_t keepdims, noop_with_empty_axes; } reduce_attr;
+typedef struct {
+    uint64_t present;
+    int64_t keepdims, noop_with_empty_axes;
+} reduce_attr;
 
 #define REDUCE_ATTRS(id)                                                                           \
     CM_ATTRS(id, reduce_attr, CM_ATTR_INT(reduce_attr, keepdims, 1),                               \
@@ -39,11 +42,11 @@ typedef struct {
     cm_op_id id;
     const cm_tensor *in;
     cm_tensor *out;
-    bool wide;        /* integers exactly; else doubles */
-    int64_t count;    /* elements folded into one */
+    bool wide;     /* integers exactly; else doubles */
+    int64_t count; /* elements folded into one */
     axes kept, gone;
-    int64_t run;      /* length of the innermost axis if it is kept, else 1 */
-    int64_t piece;    /* outputs at a time, at most CM_BLOCK; divides no row */
+    int64_t run;   /* length of the innermost axis if it is kept, else 1 */
+    int64_t piece; /* outputs at a time, at most CM_BLOCK; divides no row */
     int64_t pieces_per_row;
 } job;
 
@@ -55,19 +58,30 @@ static void fold_f64(const job *j, double *acc, const double *shift, const doubl
         int64_t k = into_one ? 0 : i;
         double x = v[i], a = acc[k];
         switch (j->id) {
-        case CM_OP_REDUCE_L1: a += fabs(x); break;
+        case CM_OP_REDUCE_L1:
+            a += fabs(x);
+            break;
         case CM_OP_REDUCE_L2:
-        case CM_OP_REDUCE_SUM_SQUARE: a += x * x; break;
+        case CM_OP_REDUCE_SUM_SQUARE:
+            a += x * x;
+            break;
         case CM_OP_REDUCE_LOG_SUM_EXP:
             if (shift)
                 a += cm_exp(x - shift[k]);
             else
                 a = x > a || x != x ? x : a;
             break;
-        case CM_OP_REDUCE_MAX: a = x > a || x != x ? x : a; break;
-        case CM_OP_REDUCE_MIN: a = x < a || x != x ? x : a; break;
-        case CM_OP_REDUCE_PROD: a *= x; break;
-        default: a += x;
+        case CM_OP_REDUCE_MAX:
+            a = x > a || x != x ? x : a;
+            break;
+        case CM_OP_REDUCE_MIN:
+            a = x < a || x != x ? x : a;
+            break;
+        case CM_OP_REDUCE_PROD:
+            a *= x;
+            break;
+        default:
+            a += x;
         }
         acc[k] = a;
     }
@@ -79,12 +93,23 @@ static void fold_wide(const job *j, wide *acc, const int64_t *v, int64_t n, bool
     for (int64_t i = 0; i < n; i++) {
         wide *a = &acc[into_one ? 0 : i], x = u64 ? (wide)(uint64_t)v[i] : v[i];
         switch (j->id) {
-        case CM_OP_REDUCE_L1: *a = (wide)((uwide)*a + (uwide)(x < 0 ? -x : x)); break;
-        case CM_OP_REDUCE_MAX: *a = x > *a ? x : *a; break;
-        case CM_OP_REDUCE_MIN: *a = x < *a ? x : *a; break;
-        case CM_OP_REDUCE_PROD: *a = (wide)((uwide)*a * (uwide)x); break;
-        case CM_OP_REDUCE_SUM_SQUARE: *a = (wide)((uwide)*a + (uwide)x * (uwide)x); break;
-        default: *a = (wide)((uwide)*a + (uwide)x);
+        case CM_OP_REDUCE_L1:
+            *a = (wide)((uwide)*a + (uwide)(x < 0 ? -x : x));
+            break;
+        case CM_OP_REDUCE_MAX:
+            *a = x > *a ? x : *a;
+            break;
+        case CM_OP_REDUCE_MIN:
+            *a = x < *a ? x : *a;
+            break;
+        case CM_OP_REDUCE_PROD:
+            *a = (wide)((uwide)*a * (uwide)x);
+            break;
+        case CM_OP_REDUCE_SUM_SQUARE:
+            *a = (wide)((uwide)*a + (uwide)x * (uwide)x);
+            break;
+        default:
+            *a = (wide)((uwide)*a + (uwide)x);
         }
     }
 }
@@ -93,11 +118,16 @@ static void fold_wide(const job *j, wide *acc, const int64_t *v, int64_t n, bool
 static double start_f64(const job *j, bool shifted)
 {
     switch (j->id) {
-    case CM_OP_REDUCE_LOG_SUM_EXP: return shifted ? 0 : -INFINITY;
-    case CM_OP_REDUCE_MAX: return -INFINITY;
-    case CM_OP_REDUCE_MIN: return INFINITY;
-    case CM_OP_REDUCE_PROD: return 1;
-    default: return 0;
+    case CM_OP_REDUCE_LOG_SUM_EXP:
+        return shifted ? 0 : -INFINITY;
+    case CM_OP_REDUCE_MAX:
+        return -INFINITY;
+    case CM_OP_REDUCE_MIN:
+        return INFINITY;
+    case CM_OP_REDUCE_PROD:
+        return 1;
+    default:
+        return 0;
     }
 }
 
@@ -107,22 +137,30 @@ static wide start_wide(const job *j)
     int bits = info->kind == CM_KIND_BOOLEAN ? 1 : info->bits;
     bool is_signed = info->kind == CM_KIND_INT;
     switch (j->id) {
-    case CM_OP_REDUCE_MAX: return is_signed ? -((wide)1 << (bits - 1)) : 0;
-    case CM_OP_REDUCE_MIN: return ((wide)1 << (bits - is_signed)) - 1;
-    case CM_OP_REDUCE_PROD: return 1;
-    default: return 0;
+    case CM_OP_REDUCE_MAX:
+        return is_signed ? -((wide)1 << (bits - 1)) : 0;
+    case CM_OP_REDUCE_MIN:
+        return ((wide)1 << (bits - is_signed)) - 1;
+    case CM_OP_REDUCE_PROD:
+        return 1;
+    default:
+        return 0;
     }
 }
 
 static double finish_f64(const job *j, double a, double shift)
 {
     switch (j->id) {
-    case CM_OP_REDUCE_L2: return sqrt(a);
-    case CM_OP_REDUCE_LOG_SUM: return cm_ln(a);
+    case CM_OP_REDUCE_L2:
+        return sqrt(a);
+    case CM_OP_REDUCE_LOG_SUM:
+        return cm_ln(a);
     case CM_OP_REDUCE_LOG_SUM_EXP:
         return fabs(shift) < INFINITY ? shift + cm_ln(a) : shift; /* an infinity or NaN as it is */
-    case CM_OP_REDUCE_MEAN: return a / (double)j->count;
-    default: return a;
+    case CM_OP_REDUCE_MEAN:
+        return a / (double)j->count;
+    default:
+        return a;
     }
 }
 
@@ -275,8 +313,8 @@ static cm_status eval(cm_eval *e)
         CM_TRY(cm_eval_as_i64(e, 1, &list));
     }
     CM_TRY(which(e->cx, e->attr, list, n, j.in->rank, is_gone));
-    bool by_function = j.id == CM_OP_REDUCE_L2 || j.id == CM_OP_REDUCE_LOG_SUM ||
-                       j.id == CM_OP_REDUCE_LOG_SUM_EXP;
+    bool by_function =
+        j.id == CM_OP_REDUCE_L2 || j.id == CM_OP_REDUCE_LOG_SUM || j.id == CM_OP_REDUCE_LOG_SUM_EXP;
     j.wide = !cm_dtype_is_float(j.in->dtype) && !by_function;
     if (n_out == 0)
         return CM_OK;

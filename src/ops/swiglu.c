@@ -3,7 +3,10 @@
 #include "ops/elementwise.h"
 #include "ops/math.h"
 
-typedef struct { uint64_t present; float alpha; } swiglu_attr;
+typedef struct {
+    uint64_t present;
+    float alpha;
+} swiglu_attr;
 CM_ATTRS(swiglu, swiglu_attr, CM_ATTR_FLOAT(swiglu_attr, alpha, 1))
 
 typedef struct {

@@ -7,12 +7,30 @@
 #include "ops/elementwise.h"
 #include "ops/math.h"
 
-typedef struct { uint64_t present; float alpha; } alpha_attr; /* of several operators */
-typedef struct { uint64_t present; cm_str approximate; } gelu_attr;
-typedef struct { uint64_t present; float alpha, beta; } hard_sigmoid_attr;
-typedef struct { uint64_t present; int64_t detect_negative, detect_positive; } is_inf_attr;
-typedef struct { uint64_t present; float alpha, gamma; } selu_attr;
-typedef struct { uint64_t present; float bias, lambd; } shrink_attr;
+typedef struct {
+    uint64_t present;
+    float alpha;
+} alpha_attr; /* of several operators */
+typedef struct {
+    uint64_t present;
+    cm_str approximate;
+} gelu_attr;
+typedef struct {
+    uint64_t present;
+    float alpha, beta;
+} hard_sigmoid_attr;
+typedef struct {
+    uint64_t present;
+    int64_t detect_negative, detect_positive;
+} is_inf_attr;
+typedef struct {
+    uint64_t present;
+    float alpha, gamma;
+} selu_attr;
+typedef struct {
+    uint64_t present;
+    float bias, lambd;
+} shrink_attr;
 
 CM_ATTRS(celu, alpha_attr, CM_ATTR_FLOAT(alpha_attr, alpha, 1))
 CM_ATTRS(elu, alpha_attr, CM_ATTR_FLOAT(alpha_attr, alpha, 1))
@@ -20,15 +38,14 @@ CM_ATTRS(leaky_relu, alpha_attr, CM_ATTR_FLOAT(alpha_attr, alpha, 0.01))
 CM_ATTRS(swish, alpha_attr, CM_ATTR_FLOAT(alpha_attr, alpha, 1))
 CM_ATTRS(thresholded_relu, alpha_attr, CM_ATTR_FLOAT(alpha_attr, alpha, 1))
 CM_ATTRS(gelu, gelu_attr, CM_ATTR_STR(gelu_attr, approximate, "none"))
-CM_ATTRS(hard_sigmoid, hard_sigmoid_attr,
-         CM_ATTR_FLOAT(hard_sigmoid_attr, alpha, 0.2), CM_ATTR_FLOAT(hard_sigmoid_attr, beta, 0.5))
-CM_ATTRS(is_inf, is_inf_attr,
-         CM_ATTR_INT(is_inf_attr, detect_negative, 1), CM_ATTR_INT(is_inf_attr, detect_positive, 1))
-CM_ATTRS(selu, selu_attr,
-         CM_ATTR_FLOAT(selu_attr, alpha, 1.67326319217681884765625),
+CM_ATTRS(hard_sigmoid, hard_sigmoid_attr, CM_ATTR_FLOAT(hard_sigmoid_attr, alpha, 0.2),
+         CM_ATTR_FLOAT(hard_sigmoid_attr, beta, 0.5))
+CM_ATTRS(is_inf, is_inf_attr, CM_ATTR_INT(is_inf_attr, detect_negative, 1),
+         CM_ATTR_INT(is_inf_attr, detect_positive, 1))
+CM_ATTRS(selu, selu_attr, CM_ATTR_FLOAT(selu_attr, alpha, 1.67326319217681884765625),
          CM_ATTR_FLOAT(selu_attr, gamma, 1.05070102214813232421875))
-CM_ATTRS(shrink, shrink_attr,
-         CM_ATTR_FLOAT(shrink_attr, bias, 0), CM_ATTR_FLOAT(shrink_attr, lambd, 0.5))
+CM_ATTRS(shrink, shrink_attr, CM_ATTR_FLOAT(shrink_attr, bias, 0),
+         CM_ATTR_FLOAT(shrink_attr, lambd, 0.5))
 
 static double alpha_of(const void *attr)
 {
@@ -52,7 +69,8 @@ static double gelu(double x, const gelu_attr *a)
         return 0.5 * x * (1 + cm_tanh(0x1.9884533d43651p-1 * (x + 0.044715 * x * x * x)));
     if (x == -INFINITY)
         return 0;
-    return 0.5 * x * cm_erfc(-x * 0x1.6a09e667f3bcdp-1); /* 1 + erf(t) = erfc(-t) */
+    /* 1 + erf(t) = erfc(-t), which keeps its precision where x is negative */
+    return 0.5 * x * cm_erfc(-x * 0x1.6a09e667f3bcdp-1);
 }
 
 static double hard_sigmoid(double x, const hard_sigmoid_attr *a)
@@ -71,6 +89,7 @@ static double shrink(double x, const shrink_attr *a)
     return x < -lambd ? x + bias : x > lambd ? x - bias : 0;
 }
 
+/* clang-format off */
 static double apply(cm_op_id id, const void *attr, double x)
 {
     switch (id) {
@@ -115,6 +134,7 @@ static double apply(cm_op_id id, const void *attr, double x)
     default: return NAN; /* the others are not functions of floats */
     }
 }
+/* clang-format on */
 
 /* x + bias for x below -lambd, x - bias for x above lambd, else 0, exactly where bias is whole. */
 static int64_t shrink_int(const shrink_attr *a, cm_dtype t, int64_t v)
@@ -140,12 +160,18 @@ static int64_t apply_int(cm_op_id id, const void *attr, cm_dtype t, int64_t v)
     double y;
     int64_t r;
     switch (id) {
-    case CM_OP_ABS: return negative ? (int64_t)(0 - (uint64_t)v) : v;
-    case CM_OP_BITWISE_NOT: return ~v;
-    case CM_OP_NEG: return (int64_t)(0 - (uint64_t)v);
-    case CM_OP_RELU: return negative ? 0 : v;
-    case CM_OP_SHRINK: return shrink_int(attr, t, v);
-    case CM_OP_SIGN: return negative ? -1 : v != 0;
+    case CM_OP_ABS:
+        return negative ? (int64_t)(0 - (uint64_t)v) : v;
+    case CM_OP_BITWISE_NOT:
+        return ~v;
+    case CM_OP_NEG:
+        return (int64_t)(0 - (uint64_t)v);
+    case CM_OP_RELU:
+        return negative ? 0 : v;
+    case CM_OP_SHRINK:
+        return shrink_int(attr, t, v);
+    case CM_OP_SIGN:
+        return negative ? -1 : v != 0;
     default: /* Erf of older opsets */
         y = apply(id, attr, (double)v);
         cm_store_f64(CM_I64, &y, 1, &r);
@@ -208,7 +234,8 @@ static cm_dim apply_dim(cm_infer *f, cm_dim d)
     bool nonneg = cm_dim_is_nonneg(f->dims, d);
     int64_t v;
     switch (f->op->id) {
-    case CM_OP_NEG: return cm_infer_sub(f, 0, d);
+    case CM_OP_NEG:
+        return cm_infer_sub(f, 0, d);
     case CM_OP_ABS:
     case CM_OP_RELU:
         if (nonneg)
@@ -222,7 +249,8 @@ static cm_dim apply_dim(cm_infer *f, cm_dim d)
         return cm_dim_is_positive(f->dims, d) ? 1 : CM_DIM_ERROR;
     case CM_OP_NOT:
         return cm_infer_const(f, d, &v) ? v == 0 : CM_DIM_ERROR;
-    default: return CM_DIM_ERROR;
+    default:
+        return CM_DIM_ERROR;
     }
 }
 
@@ -253,12 +281,30 @@ static void cost(const cm_infer *f, cm_cost *c)
 {
     double each = 1;
     switch (f->op->id) {
-    case CM_OP_ABS: case CM_OP_BITWISE_NOT: case CM_OP_CEIL: case CM_OP_FLOOR: case CM_OP_IS_INF:
-    case CM_OP_IS_NAN: case CM_OP_NEG: case CM_OP_NOT: case CM_OP_RELU: case CM_OP_ROUND:
-    case CM_OP_SIGN: case CM_OP_SQRT: case CM_OP_RECIPROCAL: break;
-    case CM_OP_HARD_SIGMOID: case CM_OP_HARD_SWISH: case CM_OP_LEAKY_RELU: case CM_OP_SHRINK:
-    case CM_OP_SOFTSIGN: case CM_OP_THRESHOLDED_RELU: each = 3; break;
-    default: each = 12; /* a polynomial or so */
+    case CM_OP_ABS:
+    case CM_OP_BITWISE_NOT:
+    case CM_OP_CEIL:
+    case CM_OP_FLOOR:
+    case CM_OP_IS_INF:
+    case CM_OP_IS_NAN:
+    case CM_OP_NEG:
+    case CM_OP_NOT:
+    case CM_OP_RELU:
+    case CM_OP_ROUND:
+    case CM_OP_SIGN:
+    case CM_OP_SQRT:
+    case CM_OP_RECIPROCAL:
+        break;
+    case CM_OP_HARD_SIGMOID:
+    case CM_OP_HARD_SWISH:
+    case CM_OP_LEAKY_RELU:
+    case CM_OP_SHRINK:
+    case CM_OP_SOFTSIGN:
+    case CM_OP_THRESHOLDED_RELU:
+        each = 3;
+        break;
+    default:
+        each = 12; /* a polynomial or so */
     }
     c->ops = each * cm_infer_volume(f, &f->out[0].type);
 }

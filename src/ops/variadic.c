@@ -15,9 +15,14 @@ static void combine_f64(cm_op_id id, double *r, const double *v, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         switch (id) {
-        case CM_OP_MAX: r[i] = v[i] > r[i] || v[i] != v[i] ? v[i] : r[i]; break;
-        case CM_OP_MIN: r[i] = v[i] < r[i] || v[i] != v[i] ? v[i] : r[i]; break;
-        default: r[i] += v[i];
+        case CM_OP_MAX:
+            r[i] = v[i] > r[i] || v[i] != v[i] ? v[i] : r[i];
+            break;
+        case CM_OP_MIN:
+            r[i] = v[i] < r[i] || v[i] != v[i] ? v[i] : r[i];
+            break;
+        default:
+            r[i] += v[i];
         }
     }
 }

@@ -98,9 +98,9 @@ static void test_shape_arithmetic(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEXT_TEST(test_integers),  OP_TEXT_TEST(test_shifts),    OP_TEXT_TEST(test_powers),
-        OP_TEXT_TEST(test_floats),    OP_TEXT_TEST(test_broadcast),
-        OP_TEXT_TEST(test_shape_arithmetic),
+        OP_TEXT_TEST(test_integers),  OP_TEXT_TEST(test_shifts),
+        OP_TEXT_TEST(test_powers),    OP_TEXT_TEST(test_floats),
+        OP_TEXT_TEST(test_broadcast), OP_TEXT_TEST(test_shape_arithmetic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,20 +60,20 @@ typedef struct {
 } row;
 
 static const row rows[] = {
-    {"exp", cm_exp, expl, -746, 710, 0.52},        {"exp2", cm_exp2, exp2l, -1075, 1024, 0.52},
-    {"expm1", cm_expm1, expm1l, -10, 50, 0.52},    {"expm1", cm_expm1, expm1l, -1, 1, 0.52},
-    {"log", cm_ln, logl, 0, 3, 0.52},             {"log", cm_ln, logl, 0.99, 1.01, 0.52},
-    {"log2", cm_log2, log2l, 0, 5, 0.52},          {"log10", cm_log10, log10l, 0, 2000, 0.52},
-    {"log1p", cm_log1p, log1pl, -1, 3, 0.52},      {"cbrt", cm_cbrt, cbrtl, -100, 100, 0.52},
-    {"sin", cm_sin, sinl, -10, 10, 0.8},           {"cos", cm_cos, cosl, -10, 10, 0.8},
-    {"sin", cm_sin, sinl, -2e6, 2e6, 0.8},         {"cos", cm_cos, cosl, -2e6, 2e6, 0.8},
-    {"tan", cm_tan, tanl, -10, 10, 1},           {"tan", cm_tan, tanl, -2e6, 2e6, 1},
-    {"asin", cm_asin, asinl, -1, 1, 0.52},         {"acos", cm_acos, acosl, -1, 1, 0.52},
-    {"atan", cm_atan, atanl, -4, 4, 0.52},         {"sinh", cm_sinh, sinhl, -711, 711, 0.52},
-    {"sinh", cm_sinh, sinhl, -2, 2, 0.52},         {"cosh", cm_cosh, coshl, -711, 711, 0.52},
-    {"cosh", cm_cosh, coshl, -2, 2, 0.52},         {"tanh", cm_tanh, tanhl, -3, 3, 0.52},
-    {"asinh", cm_asinh, asinhl, -5, 5, 0.52},      {"acosh", cm_acosh, acoshl, 1, 5, 0.52},
-    {"atanh", cm_atanh, atanhl, -1, 1, 0.52},      {"erf", cm_erf, erfl, -6, 6, 1.2},
+    {"exp", cm_exp, expl, -746, 710, 0.52},     {"exp2", cm_exp2, exp2l, -1075, 1024, 0.52},
+    {"expm1", cm_expm1, expm1l, -10, 50, 0.52}, {"expm1", cm_expm1, expm1l, -1, 1, 0.52},
+    {"log", cm_ln, logl, 0, 3, 0.52},           {"log", cm_ln, logl, 0.99, 1.01, 0.52},
+    {"log2", cm_log2, log2l, 0, 5, 0.52},       {"log10", cm_log10, log10l, 0, 2000, 0.52},
+    {"log1p", cm_log1p, log1pl, -1, 3, 0.52},   {"cbrt", cm_cbrt, cbrtl, -100, 100, 0.52},
+    {"sin", cm_sin, sinl, -10, 10, 0.8},        {"cos", cm_cos, cosl, -10, 10, 0.8},
+    {"sin", cm_sin, sinl, -2e6, 2e6, 0.8},      {"cos", cm_cos, cosl, -2e6, 2e6, 0.8},
+    {"tan", cm_tan, tanl, -10, 10, 1},          {"tan", cm_tan, tanl, -2e6, 2e6, 1},
+    {"asin", cm_asin, asinl, -1, 1, 0.52},      {"acos", cm_acos, acosl, -1, 1, 0.52},
+    {"atan", cm_atan, atanl, -4, 4, 0.52},      {"sinh", cm_sinh, sinhl, -711, 711, 0.52},
+    {"sinh", cm_sinh, sinhl, -2, 2, 0.52},      {"cosh", cm_cosh, coshl, -711, 711, 0.52},
+    {"cosh", cm_cosh, coshl, -2, 2, 0.52},      {"tanh", cm_tanh, tanhl, -3, 3, 0.52},
+    {"asinh", cm_asinh, asinhl, -5, 5, 0.52},   {"acosh", cm_acosh, acoshl, 1, 5, 0.52},
+    {"atanh", cm_atanh, atanhl, -1, 1, 0.52},   {"erf", cm_erf, erfl, -6, 6, 1.2},
     {"erfc", cm_erfc, erfcl, -2, 27, 3},
 };
 
@@ -132,15 +132,15 @@ static bool whole(double t) /* a number that leaves no doubt about rounding */
 static void special_values(void **unused)
 {
     (void)unused;
-    static double (*const theirs[])(double) = {
-        exp, exp2, expm1, log, log2, log10, log1p, cbrt, sin, cos, tan, asin, acos, atan,
-        sinh, cosh, tanh, asinh, acosh, atanh, erf, erfc};
+    static double (*const theirs[])(double) = {exp,  exp2,  expm1, log,   log2, log10, log1p, cbrt,
+                                               sin,  cos,   tan,   asin,  acos, atan,  sinh,  cosh,
+                                               tanh, asinh, acosh, atanh, erf,  erfc};
     static double (*const ours[])(double) = {
-        cm_exp, cm_exp2, cm_expm1, cm_ln, cm_log2, cm_log10, cm_log1p, cm_cbrt, cm_sin, cm_cos,
-        cm_tan, cm_asin, cm_acos, cm_atan, cm_sinh, cm_cosh, cm_tanh, cm_asinh, cm_acosh, cm_atanh,
-        cm_erf, cm_erfc};
-    static const double v[] = {0, 1, 2, 0.5, 3, 8, 0x1p-1074, 0x1p-1022, DBL_MAX, INFINITY, NAN,
-                               1e-300, 1e300, 10, 100, 1000, 5, 7.25};
+        cm_exp,  cm_exp2,  cm_expm1, cm_ln,    cm_log2, cm_log10, cm_log1p, cm_cbrt,
+        cm_sin,  cm_cos,   cm_tan,   cm_asin,  cm_acos, cm_atan,  cm_sinh,  cm_cosh,
+        cm_tanh, cm_asinh, cm_acosh, cm_atanh, cm_erf,  cm_erfc};
+    static const double v[] = {0,        1,   2,      0.5,   3,  8,   0x1p-1074, 0x1p-1022, DBL_MAX,
+                               INFINITY, NAN, 1e-300, 1e300, 10, 100, 1000,      5,         7.25};
     enum { N = sizeof v / sizeof *v };
     for (int i = 0; i < 2 * N; i++) {
         double x = i < N ? v[i] : -v[i - N];

@@ -81,7 +81,8 @@ static cm_status infer(cm_infer *f)
     cm_dim dims[CM_MAX_RANK];
     int rank = cm_infer_rank(f, first);
     if (rank == 0)
-        return cm_fail(f->cx, CM_ERR_MODEL, "input %d is a scalar, which has no axis to join", first);
+        return cm_fail(f->cx, CM_ERR_MODEL, "input %d is a scalar, which has no axis to join",
+                       first);
     CM_TRY(cm_axis(f->cx, a->axis, rank, &axis));
     for (int k = 0; k < rank; k++)
         dims[k] = cm_infer_dim(f, first, k);

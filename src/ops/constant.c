@@ -17,16 +17,18 @@ typedef struct {
     cm_strs value_strings;
 } constant_attr;
 CM_ATTRS(constant, constant_attr, CM_ATTR_TENSOR(constant_attr, value, 0),
-         CM_ATTR_FLOAT(constant_attr, value_float, 0), CM_ATTR_FLOATS(constant_attr, value_floats, 0),
-         CM_ATTR_INT(constant_attr, value_int, 0), CM_ATTR_INTS(constant_attr, value_ints, 0),
-         CM_ATTR_STR(constant_attr, value_string, ""), CM_ATTR_STRS(constant_attr, value_strings, 0))
+         CM_ATTR_FLOAT(constant_attr, value_float, 0),
+         CM_ATTR_FLOATS(constant_attr, value_floats, 0), CM_ATTR_INT(constant_attr, value_int, 0),
+         CM_ATTR_INTS(constant_attr, value_ints, 0), CM_ATTR_STR(constant_attr, value_string, ""),
+         CM_ATTR_STRS(constant_attr, value_strings, 0))
 enum { VALUE, FLOAT, FLOATS, INT, INTS, STRING, STRINGS, N_FORMS };
 
 typedef struct {
     uint64_t present;
     const cm_tensor *value;
 } constant_of_shape_attr;
-CM_ATTRS(constant_of_shape, constant_of_shape_attr, CM_ATTR_TENSOR(constant_of_shape_attr, value, 0))
+CM_ATTRS(constant_of_shape, constant_of_shape_attr,
+         CM_ATTR_TENSOR(constant_of_shape_attr, value, 0))
 
 typedef struct {
     uint64_t present;
@@ -52,18 +54,25 @@ static cm_status read_constant(cm_ctx *cx, const constant_attr *a, cm_tensor *ou
         }
     }
     if (n_given != 1)
-        return cm_fail(cx, CM_ERR_MODEL, "%d of the value attributes are given, wanted one", n_given);
+        return cm_fail(cx, CM_ERR_MODEL, "%d of the value attributes are given, wanted one",
+                       n_given);
     if (form == VALUE) {
         *out = *a->value;
         return CM_OK;
     }
     bool is_list = form == FLOATS || form == INTS || form == STRINGS;
     cm_dtype t = form <= FLOATS ? CM_F32 : form <= INTS ? CM_I64 : CM_STR;
-    int64_t n = form == FLOATS ? a->value_floats.n : form == INTS ? a->value_ints.n
-                                                                  : a->value_strings.n;
+    int64_t n = form == FLOATS ? a->value_floats.n
+                : form == INTS ? a->value_ints.n
+                               : a->value_strings.n;
     const void *const data[N_FORMS] = {
-        NULL,            &a->value_float,  a->value_floats.v,  &a->value_int,
-        a->value_ints.v, &a->value_string, a->value_strings.v,
+        NULL,
+        &a->value_float,
+        a->value_floats.v,
+        &a->value_int,
+        a->value_ints.v,
+        &a->value_string,
+        a->value_strings.v,
     };
     *out = (cm_tensor){0};
     if (!cm_tensor_shape(out, t, is_list, &n))
@@ -210,8 +219,9 @@ static cm_status infer_range_int(cm_infer *f)
     }
     if (n_numbers == 3)
         CM_TRY(count_steps(f, x[0], x[1], x[2], &count));
-    cm_dim n = n_numbers == 3 ? count : n_known == 3 ? count_symbolic(f, v)
-                                                     : cm_infer_fresh(f, "steps");
+    cm_dim n = n_numbers == 3 ? count
+               : n_known == 3 ? count_symbolic(f, v)
+                              : cm_infer_fresh(f, "steps");
     CM_TRY(cm_move_shape(f, 0, 1, &n));
     if (n_known == 3)
         range_elems(f, v, n);

@@ -91,8 +91,9 @@ static cm_status infer_gather_nd(cm_infer *f)
         return cm_fail(f->cx, CM_ERR_MODEL, "ranks %d and %d of data and indices, wanted 1 or more",
                        r, q);
     if (b < 0 || b >= r || b >= q)
-        return cm_fail(f->cx, CM_ERR_MODEL, "batch_dims=%lld for data of rank %d, indices of rank %d",
-                       (long long)b, r, q);
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "batch_dims=%lld for data of rank %d, indices of rank %d", (long long)b, r,
+                       q);
     for (int i = 0; i < b; i++)
         CM_TRY(cm_infer_equal(f, "a batch axis of indices", cm_infer_dim(f, 1, i),
                               cm_infer_dim(f, 0, i)));
@@ -138,7 +139,8 @@ static void pick_rows(void *arg, int64_t begin, int64_t end)
     const picks *p = arg;
     int64_t outer = begin / p->n, i = begin % p->n;
     for (int64_t r = begin; r < end; r++) {
-        memcpy(p->dst + (size_t)r * p->bytes, p->src + outer * p->outer_bytes + p->from[i], p->bytes);
+        memcpy(p->dst + (size_t)r * p->bytes, p->src + outer * p->outer_bytes + p->from[i],
+               p->bytes);
         if (++i == p->n) {
             i = 0;
             outer++;

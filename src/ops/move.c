@@ -285,7 +285,7 @@ static bool make_plane(cm_move *m)
 
 typedef struct job {
     const cm_move *m;
-    int n_outer; /* axes that are walked one by one; the rest is a kernel's */
+    int n_outer;    /* axes that are walked one by one; the rest is a kernel's */
     int64_t strips; /* of TILE rows in a plane */
     kernels k;
     const char *src;

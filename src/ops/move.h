@@ -10,16 +10,16 @@
 
 /* A short integer input (a shape, axes, pads) as a type rule sees it. */
 typedef struct cm_vector {
-    bool known;              /* are the elements known? */
-    int64_t n;               /* how many there are; -1: not known */
-    cm_dim v[CM_MAX_ELEMS];  /* when known; numbers are clamped to +-2^62 */
+    bool known;             /* are the elements known? */
+    int64_t n;              /* how many there are; -1: not known */
+    cm_dim v[CM_MAX_ELEMS]; /* when known; numbers are clamped to +-2^62 */
 } cm_vector;
 
 /* Read input i, a vector or a scalar. `what` names it in the sentence when its rank is higher. */
 cm_status cm_move_vector(cm_infer *f, int i, const char *what, cm_vector *out) CM_MUST_USE;
 /* The same when every element is wanted as a number: `known` is false if one is an expression. */
-cm_status cm_move_numbers(cm_infer *f, int i, const char *what, cm_vector *out, int64_t *v)
-    CM_MUST_USE;
+cm_status cm_move_numbers(cm_infer *f, int i, const char *what, cm_vector *out,
+                          int64_t *v) CM_MUST_USE;
 /* Fail unless input i can have `wanted` elements. */
 cm_status cm_move_check_count(cm_infer *f, int i, const char *what, int64_t wanted) CM_MUST_USE;
 /* The size that element `e` of a shape input stands for: itself, or a fresh symbol when nothing is

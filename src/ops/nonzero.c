@@ -55,7 +55,8 @@ static bool is_nonzero(const cm_tensor *x, int64_t i)
     case CM_KIND_COMPLEX:
         if (x->dtype == CM_C128)
             return z[2 * i] != 0 || z[2 * i + 1] != 0;
-        return cm_get_f64(CM_F32, x->data, 2 * i) != 0 || cm_get_f64(CM_F32, x->data, 2 * i + 1) != 0;
+        return cm_get_f64(CM_F32, x->data, 2 * i) != 0 ||
+               cm_get_f64(CM_F32, x->data, 2 * i + 1) != 0;
     case CM_KIND_FLOAT:
         return cm_get_f64(x->dtype, x->data, i) != 0;
     default:

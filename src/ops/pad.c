@@ -124,8 +124,9 @@ static cm_status infer_crop(cm_infer *f)
     if (a->present & 1)
         CM_TRY(cm_axes(f->cx, a->axes.v, a->axes.n, rank, is_in));
     if (shape.n >= 0 && shape.n != n)
-        return cm_fail(f->cx, CM_ERR_MODEL, "shape has %lld entries, wanted %lld, one for each axis",
-                       (long long)shape.n, (long long)n);
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "shape has %lld entries, wanted %lld, one for each axis", (long long)shape.n,
+                       (long long)n);
     for (int i = 0; i < rank; i++)
         dims[i] = cm_infer_dim(f, 0, i);
     for (int64_t i = 0; i < n; i++) {
@@ -145,8 +146,8 @@ static cm_status infer(cm_infer *f)
     return f->op->id == CM_OP_PAD ? infer_pad(f) : infer_crop(f);
 }
 
-/* Where element i of an axis of `n` comes from; i counts from the first element, so that the padding
- * before it is negative. -1: the constant. */
+/* Where element i of an axis of `n` comes from; i counts from the first element, so that the
+ * padding before it is negative. -1: the constant. */
 static int64_t source(pad_mode mode, int64_t i, int64_t n)
 {
     if (i >= 0 && i < n)
@@ -176,7 +177,7 @@ typedef struct {
     int64_t begin, end;              /* output indices of the last axis that are a plain run */
 } pad_job;
 
-/* The map of an axis that gets `before` in front (negative: loses) in an output of `size`. Losses are
+/* The map of an axis that gets `before` in front and `after` behind (negative: loses). Losses are
  * taken off first; the mode then sees what is left. */
 static cm_status make_map(cm_eval *e, pad_mode mode, const pad_job *j, int axis, int64_t before,
                           int64_t after, int64_t **out)

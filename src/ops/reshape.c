@@ -102,8 +102,7 @@ static cm_status infer_reshape(cm_infer *f)
         cm_infer_unknown(f, 0);
         return CM_OK;
     }
-    target t = {.rest = 1, .product = 1, .inferred = -1, .is_certain = true,
-                .is_numeric = true};
+    target t = {.rest = 1, .product = 1, .inferred = -1, .is_certain = true, .is_numeric = true};
     bool is_copied[CM_MAX_RANK] = {false};
     for (int i = 0; i < shape.n; i++)
         CM_TRY(read_element(f, i, shape.v[i], is_copied, &t));

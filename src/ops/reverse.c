@@ -42,8 +42,9 @@ static cm_status eval(cm_eval *e)
     for (int64_t b = 0; b < batch; b++) {
         int64_t length = cm_eval_int(e, 1, b);
         if (length < 0 || length > time)
-            return cm_fail(e->cx, CM_ERR_DATA, "sequence_lens[%lld] is %lld, the time axis has %lld",
-                           (long long)b, (long long)length, (long long)time);
+            return cm_fail(e->cx, CM_ERR_DATA,
+                           "sequence_lens[%lld] is %lld, the time axis has %lld", (long long)b,
+                           (long long)length, (long long)time);
         for (int64_t t = 0; run > 0 && t < time; t++) {
             int64_t from = t < length ? length - 1 - t : t;
             memcpy(cm_move_to(y->data, b * of_batch + t * of_time, size),

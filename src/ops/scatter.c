@@ -88,8 +88,8 @@ static cm_status infer_nd(cm_infer *f)
         return cm_fail(f->cx, CM_ERR_MODEL, "updates has rank %d, wanted %lld", u,
                        (long long)(q - 1 + r - depth));
     for (int i = 0; i < u; i++) {
-        cm_dim wanted = i < q - 1 ? cm_infer_dim(f, 1, i)
-                                  : cm_infer_dim(f, 0, (int)depth + i - (q - 1));
+        cm_dim wanted =
+            i < q - 1 ? cm_infer_dim(f, 1, i) : cm_infer_dim(f, 0, (int)depth + i - (q - 1));
         CM_TRY(cm_infer_equal(f, "an axis of updates", cm_infer_dim(f, 2, i), wanted));
     }
     return cm_infer_like(f, 0, 0);
@@ -99,7 +99,8 @@ static cm_status infer_tensor_scatter(cm_infer *f)
 {
     const tensor_scatter_attr *a = f->attr;
     int r = cm_infer_rank(f, 0), axis;
-    if (!cm_str_equal(a->mode, cm_str_of("linear")) && !cm_str_equal(a->mode, cm_str_of("circular")))
+    if (!cm_str_equal(a->mode, cm_str_of("linear")) &&
+        !cm_str_equal(a->mode, cm_str_of("circular")))
         return cm_fail(f->cx, CM_ERR_MODEL, "mode is '%.*s', wanted linear or circular",
                        (int)cm_min_i64((int64_t)a->mode.n, 40), a->mode.p ? a->mode.p : "");
     if (r < 0 || !cm_infer_ranked(f, 1))
@@ -198,8 +199,8 @@ static void combine(reduction how, cm_dtype t, void *dst, const void *src, int64
         else if (kind == CM_KIND_FLOAT)
             cm_set_f64(t, dst, i, combine_f64(how, cm_get_f64(t, dst, i), cm_get_f64(t, src, i)));
         else
-            cm_set_i64(t, dst, i, combine_i64(how, t == CM_U64, cm_get_i64(t, dst, i),
-                                              cm_get_i64(t, src, i)));
+            cm_set_i64(t, dst, i,
+                       combine_i64(how, t == CM_U64, cm_get_i64(t, dst, i), cm_get_i64(t, src, i)));
     }
 }
 

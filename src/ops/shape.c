@@ -1,5 +1,5 @@
-/* shape.c -- Shape and Size: the sizes of a tensor as data. Their elements are tracked as dims, which
- * is where shape arithmetic begins.
+/* shape.c -- Shape and Size: the sizes of a tensor as data. Their elements are tracked as dims:
+ * shape arithmetic begins here.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/size.h"
 #include "ops/move.h"

@@ -10,7 +10,8 @@ enum { DATA, STARTS, ENDS, AXES, STEPS };
 #define BORDER ((int64_t)1000000000)
 
 /* One axis with numbers only: the first index taken and how many. step is not 0. */
-static int64_t numeric_length(int64_t size, int64_t start, int64_t end, int64_t step, int64_t *first)
+static int64_t numeric_length(int64_t size, int64_t start, int64_t end, int64_t step,
+                              int64_t *first)
 {
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
     start = start < 0 ? (start < -size ? -1 : start + size) : start;
@@ -32,9 +33,10 @@ static cm_dim forward_length(cm_infer *f, cm_dim size, cm_dim start, cm_dim end,
     int64_t s, e;
     bool from_end = cm_infer_const(f, start, &s) && s < 0;
     bool to_border = cm_infer_const(f, end, &e) && e >= BORDER;
-    if (from_end && to_border)
-        return s <= -BORDER ? cm_infer_ceil_div(f, size, step)
-                            : cm_infer_ceil_div(f, cm_move_min(f, cm_infer_number(f, -s), size), step);
+    if (from_end && to_border) {
+        cm_dim last = s <= -BORDER ? size : cm_move_min(f, cm_infer_number(f, -s), size);
+        return cm_infer_ceil_div(f, last, step);
+    }
     if (from_end)
         start = s <= -BORDER ? 0 : cm_move_max(f, cm_infer_add(f, size, start), 0);
     else if (!cm_move_nonneg(f, start))

@@ -8,7 +8,8 @@ typedef struct {
     int64_t axis;
     int64_t num_outputs;
 } split_attr;
-CM_ATTRS(split, split_attr, CM_ATTR_INT(split_attr, axis, 0), CM_ATTR_INT(split_attr, num_outputs, 0))
+CM_ATTRS(split, split_attr, CM_ATTR_INT(split_attr, axis, 0),
+         CM_ATTR_INT(split_attr, num_outputs, 0))
 
 /* Parts of a number of equal sizes, the last ones smaller: 7 in 3 is 3, 3, 1. */
 static cm_dim equal_part(cm_infer *f, cm_dim size, int64_t n, int i)

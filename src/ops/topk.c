@@ -84,8 +84,8 @@ static void sort_heap(item *heap, int64_t n)
 
 typedef struct {
     const cm_tensor *x;
-    cm_tensor *values;  /* NULL: not wanted */
-    int64_t *indices;   /* NULL: not wanted */
+    cm_tensor *values; /* NULL: not wanted */
+    int64_t *indices;  /* NULL: not wanted */
     const uint64_t *keys;
     int64_t n, k, inner, rows, chunks;
     uint64_t flip; /* turns keys over when the largest are wanted */

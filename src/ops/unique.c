@@ -1,8 +1,8 @@
 /* unique.c -- Unique: the different elements of a tensor, or its different slices along an axis.
  *
  * Slices are sorted by index, stably, so that the first of each run of equals is the one that came
- * first. NaN equals NaN and comes last; strings compare by bytes; complex numbers by their real, then
- * their imaginary part.
+ * first. NaN equals NaN and comes last; strings compare by bytes; complex numbers by their real,
+ * then their imaginary part.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/move.h"
 
@@ -14,7 +14,8 @@ typedef struct {
     uint64_t present;
     int64_t axis, sorted;
 } unique_attr;
-CM_ATTRS(unique, unique_attr, CM_ATTR_INT(unique_attr, axis, 0), CM_ATTR_INT(unique_attr, sorted, 1))
+CM_ATTRS(unique, unique_attr, CM_ATTR_INT(unique_attr, axis, 0),
+         CM_ATTR_INT(unique_attr, sorted, 1))
 
 enum { Y, INDICES, INVERSE, COUNTS };
 
@@ -32,9 +33,9 @@ static cm_status infer(cm_infer *f)
         return cm_fail(f->cx, CM_ERR_MODEL, "sorted is %lld, wanted 0 or 1", (long long)a->sorted);
     if (rank >= 0 && has_axis(a))
         CM_TRY(cm_axis(f->cx, a->axis, rank, &axis));
-    cm_dim n = rank < 0          ? cm_infer_fresh(f, "elements")
-               : has_axis(a)     ? cm_infer_dim(f, 0, axis)
-                                 : cm_move_product(f, f->in[0].type->dims, 0, rank);
+    cm_dim n = rank < 0      ? cm_infer_fresh(f, "elements")
+               : has_axis(a) ? cm_infer_dim(f, 0, axis)
+                             : cm_move_product(f, f->in[0].type->dims, 0, rank);
     if (!f->dims) {
         CM_TRY(cm_infer_data_dependent(f, Y, 1));
         CM_TRY(cm_infer_data_dependent(f, INDICES, 1));
@@ -57,7 +58,7 @@ static cm_status infer(cm_infer *f)
 /* The input as `outer` x `n` x `inner`; slice s is every element with s in the middle. */
 typedef struct {
     int64_t outer, n, inner;
-    const uint64_t *keys;  /* NULL: strings */
+    const uint64_t *keys; /* NULL: strings */
     const cm_str *strings;
 } slices;
 

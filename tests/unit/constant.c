@@ -46,7 +46,8 @@ static void test_range(void **state)
     SAME(infer("Range", "", "f32[]{0}", "f32[]{nan}", "f32[]{1}", NULL),
          "from 0 to nan by 1 is not a finite range");
     SAME(infer("Range", "", "i64[]{-9000000000000000000}", "i64[]{9000000000000000000}", "i64[]{1}",
-               NULL), "from -9000000000000000000 to 9000000000000000000 by 1 is too long a range");
+               NULL),
+         "from -9000000000000000000 to 9000000000000000000 by 1 is too long a range");
     SAME(eval("Range", "", "i16[]{5}", "i16[]{-1}", "i16[]{-2}", NULL), "i16[3]{5,3,1}");
     SAME(eval("Range", "", "f16[]{1}", "f16[]{2}", "f16[]{0.5}", NULL), "f16[2]{1,1.5}");
     SAME(eval("Range", "", "i32[]{1}", "i32[]{0}", "i32[]{1}", NULL), "i32[0]{}");

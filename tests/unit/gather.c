@@ -30,7 +30,8 @@ static void test_elements(void **state)
     SAME(eval("Gather", "axis=1", "str[2,2]{a,b,c,d}", "i32[1]{-1}", NULL), "str[2,1]{b,d}");
     SAME(eval("Gather", "", "i4[3]{1,-2,3}", "i64[2]{1,1}", NULL), "i4[2]{-2,-2}");
     SAME(eval("Gather", "", "f32[0,2]{}", "i64[0]{}", NULL), "f32[0,2]{}");
-    SAME(eval("GatherElements", "axis=1", "u8[2,2]{1,2,3,4}", "i64[2,1]{1,-2}", NULL), "u8[2,1]{2,3}");
+    SAME(eval("GatherElements", "axis=1", "u8[2,2]{1,2,3,4}", "i64[2,1]{1,-2}", NULL),
+         "u8[2,1]{2,3}");
     SAME(eval("GatherND", "", "c128[2]{1:2,3:4}", "i64[1,1]{-1}", NULL), "c128[1]{3:4}");
 }
 

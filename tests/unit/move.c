@@ -1,5 +1,5 @@
-/* move.c -- type rules against evaluators: a symbolic result, with numbers put in for its symbols, is
- * what running gives.
+/* move.c -- type rules against evaluators: a symbolic result, with numbers put in for its symbols,
+ * is what running gives.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op_text.h"
 
@@ -134,11 +134,11 @@ static void compare(const char *name, const char *attrs, operand *x, int n)
         for (int i = 0; i < symbolic.type.rank; i++)
             check_dim(symbolic.type.dims[i], actual.type.dims[i], name, where);
         for (int i = 0; i < symbolic.n_elems; i++)
-            check_dim(symbolic.is_symbolic
-                          ? symbolic.elems[i]
-                          : cm_dim_const(op_text_dims,
-                                         cm_get_i64(CM_I64, symbolic.datum.tensor.data, i)),
-                      cm_get_i64(CM_I64, actual.datum.tensor.data, i), name, where);
+            check_dim(
+                symbolic.is_symbolic
+                    ? symbolic.elems[i]
+                    : cm_dim_const(op_text_dims, cm_get_i64(CM_I64, symbolic.datum.tensor.data, i)),
+                cm_get_i64(CM_I64, actual.datum.tensor.data, i), name, where);
     }
     for (int i = 0; i < n; i++) {
         cm_buf_deinit(&x[i].numbers);

@@ -4,8 +4,8 @@
  *     infer("Reshape", "allowzero=1", "f32[b,6]", "i64[2]{-1,3}", NULL)   "f32[2*b,3]"
  *     eval("Transpose", "perm=1,0", "i32[1,2]{7,8}", NULL)                "i32[2,1]{7,8}"
  *
- * A type is dtype[dims]; [*] has no known rank; "-" is an absent input. Elements in braces are known
- * (symbols too, for integers, in type rules). Several outputs are separated by "; ", a failure is
+ * A type is dtype[dims]; [*] has no known rank; "-" is an absent input. Elements in braces are
+ * known (symbols too, for integers, in type rules). Several outputs are separated by "; ", a failure is
  * its sentence. Results live until the next call but one. */
 #ifndef CM_TESTS_OP_TEXT_H
 #define CM_TESTS_OP_TEXT_H
@@ -116,13 +116,14 @@ static void op_text_parse(const char *text, op_text_value *v)
         if (*item == '*')
             v->type.rank = -1;
         else
-            assert_int_equal(cm_dim_parse(&op_text_cx, op_text_dims, item, n,
-                                          &v->type.dims[v->type.rank++]), CM_OK);
+            assert_int_equal(
+                cm_dim_parse(&op_text_cx, op_text_dims, item, n, &v->type.dims[v->type.rank++]),
+                CM_OK);
     }
     v->datum.kind = CM_TENSOR;
     cm_tensor *t = &v->datum.tensor;
-    bool is_concrete = v->type.rank >= 0 && cm_tensor_shape(t, v->type.dtype, v->type.rank,
-                                                            v->type.dims);
+    bool is_concrete =
+        v->type.rank >= 0 && cm_tensor_shape(t, v->type.dtype, v->type.rank, v->type.dims);
     if (*p == '\0' || p[1] != '{')
         return;
     t->dtype = v->type.dtype;
@@ -238,8 +239,13 @@ static const char *infer(const char *name, const char *attrs, ...)
     va_list ap;
     assert_non_null(op);
     va_start(ap, attrs);
-    cm_infer f = {.cx = &op_text_cx, .dims = op_text_dims, .op = op, .hint = "t", .in = in,
-                  .out = out, .n_out = op_text_n_out};
+    cm_infer f = {.cx = &op_text_cx,
+                  .dims = op_text_dims,
+                  .op = op,
+                  .hint = "t",
+                  .in = in,
+                  .out = out,
+                  .n_out = op_text_n_out};
     f.n_in = op_text_inputs(v, absent, ap);
     va_end(ap);
     f.attr = op_text_attrs(op, attrs);
@@ -291,7 +297,8 @@ static void op_text_print(const cm_tensor *t, cm_buf *b)
         if (t->dtype == CM_STR)
             cm_buf_bytes(b, s.p, s.n);
         else if (t->dtype == CM_C64 || t->dtype == CM_C128)
-            cm_buf_printf(b, "%g:%g", cm_get_f64(t->dtype == CM_C64 ? CM_F32 : CM_F64, t->data, 2 * i),
+            cm_buf_printf(b, "%g:%g",
+                          cm_get_f64(t->dtype == CM_C64 ? CM_F32 : CM_F64, t->data, 2 * i),
                           cm_get_f64(t->dtype == CM_C64 ? CM_F32 : CM_F64, t->data, 2 * i + 1));
         else if (cm_dtype_is_float(t->dtype))
             cm_buf_printf(b, "%g", cm_get_f64(t->dtype, t->data, i));
@@ -313,8 +320,8 @@ static const char *eval(const char *name, const char *attrs, ...)
     va_list ap;
     assert_non_null(op);
     va_start(ap, attrs);
-    cm_eval e = {.cx = &op_text_cx, .op = op, .in = in, .n_out = op_text_n_out, .out = out,
-                 .host = &host};
+    cm_eval e = {
+        .cx = &op_text_cx, .op = op, .in = in, .n_out = op_text_n_out, .out = out, .host = &host};
     e.n_in = op_text_inputs(v, absent, ap);
     va_end(ap);
     e.attr = op_text_attrs(op, attrs);
@@ -343,6 +350,6 @@ static const char *eval(const char *name, const char *attrs, ...)
 }
 
 #define SAME(call, wanted) assert_string_equal(call, wanted)
-#define OP_TEXT_TEST(fn) cmocka_unit_test_setup_teardown(fn, op_text_setup, op_text_teardown)
+#define OP_TEXT_TEST(fn)   cmocka_unit_test_setup_teardown(fn, op_text_setup, op_text_teardown)
 
 #endif

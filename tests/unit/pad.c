@@ -27,7 +27,8 @@ static void test_modes(void **state)
     SAME(eval("Pad", "", "str[1]{a}", "i64[2]{1,0}", NULL), "str[2]{,a}");
     SAME(eval("Pad", "", "f32[0]{}", "i64[2]{1,1}", NULL), "f32[2]{0,0}");
     SAME(eval("Pad", "", "f32[2]{1,2}", "i64[2]{-5,5}", NULL), "f32[2]{0,0}");
-    SAME(eval("CenterCropPad", "", "i32[1,4]{1,2,3,4}", "i64[2]{2,3}", NULL), "i32[2,3]{1,2,3,0,0,0}");
+    SAME(eval("CenterCropPad", "", "i32[1,4]{1,2,3,4}", "i64[2]{2,3}", NULL),
+         "i32[2,3]{1,2,3,0,0,0}");
 }
 
 static void test_refusals(void **state)

@@ -11,7 +11,8 @@ static void test_reverse(void **state)
     SAME(infer("ReverseSequence", "", "f32[2,3]", "i64[2]", NULL),
          "size of sequence_lens: found 2, wanted 3");
     SAME(eval("ReverseSequence", "batch_axis=0 time_axis=1", "str[2,3]{a,b,c,d,e,f}", "i64[2]{2,0}",
-              NULL), "str[2,3]{b,a,c,d,e,f}");
+              NULL),
+         "str[2,3]{b,a,c,d,e,f}");
     SAME(eval("ReverseSequence", "", "u8[2,1]{1,2}", "i64[1]{3}", NULL),
          "sequence_lens[0] is 3, the time axis has 2");
 }

@@ -15,15 +15,19 @@ static void test_symbolic(void **state)
     SAME(infer("Slice", "", "f32[s+2]", "i64[1]{-1}", "i64[1]{" MAX "}", NULL), "f32[1]");
     SAME(infer("Slice", "", "f32[512]", "i64[1]{0}", "i64[1]{s}", NULL), "f32[min(s, 512)]");
     SAME(infer("Slice", "", "f32[s]", "i64[1]{0}", "i64[1]{s}", NULL), "f32[s]");
-    SAME(infer("Slice", "", "f32[s]", "i64[1]{0}", "i64[1]{" MAX "}", "i64[1]{0}", "i64[1]{2}", NULL),
+    SAME(infer("Slice", "", "f32[s]", "i64[1]{0}", "i64[1]{" MAX "}", "i64[1]{0}", "i64[1]{2}",
+               NULL),
          "f32[floor((s + 1)/2)]");
-    SAME(infer("Slice", "", "f32[s]", "i64[1]{-1}", "i64[1]{" MIN "}", "i64[1]{0}", "i64[1]{-1}", NULL),
+    SAME(infer("Slice", "", "f32[s]", "i64[1]{-1}", "i64[1]{" MIN "}", "i64[1]{0}", "i64[1]{-1}",
+               NULL),
          "f32[s]");
-    SAME(infer("Slice", "", "f32[b,s]", "i64[1]", "i64[1]", "i64[1]{1}", NULL), "f32[b,t.sliced_0]");
+    SAME(infer("Slice", "", "f32[b,s]", "i64[1]", "i64[1]", "i64[1]{1}", NULL),
+         "f32[b,t.sliced_0]");
     SAME(infer("Slice", "", "f32[b,s]", "i64[1]", "i64[1]", "i64[1]", NULL),
          "f32[t.size_1,t.size_2]");
     SAME(infer("Slice", "", "i64[4]{a,b,c,7}", "i64[1]{-1}", "i64[1]{0}", "i64[1]{0}", "i64[1]{-2}",
-               NULL), "i64[2]{7,b}");
+               NULL),
+         "i64[2]{7,b}");
 }
 
 static void test_refusals(void **state)
@@ -43,14 +47,18 @@ static void test_elements(void **state)
 {
     (void)state;
     SAME(eval("Slice", "", "i32[4]{1,2,3,4}", "i64[1]{" MAX "}", "i64[1]{" MIN "}", "i64[1]{0}",
-              "i64[1]{-2}", NULL), "i32[2]{4,2}");
+              "i64[1]{-2}", NULL),
+         "i32[2]{4,2}");
     SAME(eval("Slice", "", "i32[4]{1,2,3,4}", "i64[1]{-1}", "i64[1]{" MIN "}", "i64[1]{-1}",
-              "i64[1]{" MIN "}", NULL), "i32[1]{4}");
+              "i64[1]{" MIN "}", NULL),
+         "i32[1]{4}");
     SAME(eval("Slice", "", "i32[4]{1,2,3,4}", "i64[1]{1}", "i64[1]{" MAX "}", "i64[1]{0}",
-              "i64[1]{" MAX "}", NULL), "i32[1]{2}");
+              "i64[1]{" MAX "}", NULL),
+         "i32[1]{2}");
     SAME(eval("Slice", "", "str[2,2]{a,b,c,d}", "i32[1]{1}", "i32[1]{2}", "i32[1]{-1}", NULL),
          "str[2,1]{b,d}");
-    SAME(eval("Slice", "", "f32[0]{}", "i64[1]{-1}", "i64[1]{" MIN "}", "i64[1]{0}", "i64[1]{-1}", NULL),
+    SAME(eval("Slice", "", "f32[0]{}", "i64[1]{-1}", "i64[1]{" MIN "}", "i64[1]{0}", "i64[1]{-1}",
+              NULL),
          "f32[0]{}");
 }
 

@@ -8,7 +8,8 @@ static void test_trilu(void **state)
     SAME(infer("Trilu", "", "f32[b,s,s]", "i64[]", NULL), "f32[b,s,s]");
     SAME(infer("Trilu", "", "f32[s]", NULL), "the input has rank 1, wanted 2 or more");
     SAME(eval("Trilu", "", "i32[2,3]{1,2,3,4,5,6}", "i64[]{1}", NULL), "i32[2,3]{0,2,3,0,0,6}");
-    SAME(eval("Trilu", "upper=0", "i32[2,3]{1,2,3,4,5,6}", "i64[]{-1}", NULL), "i32[2,3]{0,0,0,4,0,0}");
+    SAME(eval("Trilu", "upper=0", "i32[2,3]{1,2,3,4,5,6}", "i64[]{-1}", NULL),
+         "i32[2,3]{0,0,0,4,0,0}");
     SAME(eval("Trilu", "", "i32[1,2]{1,2}", "i64[]{9223372036854775807}", NULL), "i32[1,2]{0,0}");
     SAME(eval("Trilu", "", "i32[1,2]{1,2}", "i64[]{-9223372036854775808}", NULL), "i32[1,2]{1,2}");
     SAME(eval("Trilu", "upper=0", "str[1,2]{a,b}", NULL), "str[1,2]{a,}");

@@ -9,7 +9,8 @@
 
 enum {
     IDENTITY, AFFINE, RELU, LEAKY_RELU, THRESHOLDED_RELU, TANH, SCALED_TANH, SIGMOID, HARD_SIGMOID,
-    ELU, SOFTSIGN, SOFTPLUS, CLIP, GELU, FAST_GELU, SILU, QUICK_GELU, HARD_SWISH
+    ELU, SOFTSIGN, SOFTPLUS, CLIP, GELU, FAST_GELU, SILU, QUICK_GELU, HARD_SWISH,
+    PARAMETRIC_SOFTPLUS
 };
 
 static const struct {
@@ -36,6 +37,7 @@ static const struct {
     {"Silu", SILU, 0, 0, 0},
     {"QuickGelu", QUICK_GELU, 1, 1.702f, 0},
     {"HardSwish", HARD_SWISH, 0, 0, 0},
+    {"ParametricSoftplus", PARAMETRIC_SOFTPLUS, 2, 1, 1},
 };
 
 cm_status cm_activation_find(cm_ctx *cx, cm_str name, cm_activation *out)
@@ -99,6 +101,8 @@ double cm_activation_apply(const cm_activation *a, double x)
         double y = x / 6 + 0.5;
         return x * (y < 0 ? 0 : y > 1 ? 1 : y);
     }
+    case PARAMETRIC_SOFTPLUS:
+        return a->alpha * cm_softplus(a->beta * x);
     default:
         return x;
     }

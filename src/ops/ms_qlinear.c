@@ -233,8 +233,61 @@ static void flatten(cm_tensor *t, int64_t axis)
     cm_tensor_shape(t, CM_F32, 2, dims);
 }
 
+/* The sum in one float32 expression, so that ties fall as they do elsewhere:
+ * a*ra + (b*rb + c), rounded after each of the two steps, c the constant part. */
+static cm_status eval_add(cm_eval *e)
+{
+    const cm_tensor *a = cm_eval_in(e, 0), *b = cm_eval_in(e, 3);
+    cm_tensor *y = cm_eval_out(e, 0);
+    int64_t sa[CM_MAX_RANK], sb[CM_MAX_RANK], n = cm_tensor_elems(y);
+    float y_scale = (float)cm_eval_f64(e, 6, 0);
+    float ra = (float)cm_eval_f64(e, 1, 0) / y_scale, rb = (float)cm_eval_f64(e, 4, 0) / y_scale;
+    float za = cm_eval_has(e, 2) ? (float)cm_eval_f64(e, 2, 0) : 0;
+    float zb = cm_eval_has(e, 5) ? (float)cm_eval_f64(e, 5, 0) : 0;
+    float zero = cm_eval_has(e, 7) ? (float)cm_eval_f64(e, 7, 0) : 0;
+    float constant = zero - (ra * za + rb * zb);
+    cm_broadcast_strides(a, y->rank, y->dims, sa);
+    cm_broadcast_strides(b, y->rank, y->dims, sb);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rest = i, at_a = 0, at_b = 0;
+        for (int d = y->rank - 1; d >= 0; rest /= y->dims[d--]) {
+            at_a += rest % y->dims[d] * sa[d];
+            at_b += rest % y->dims[d] * sb[d];
+        }
+        float v = (float)(cm_get_f64(b->dtype, b->data, at_b) * rb + constant);
+        v = (float)(cm_get_f64(a->dtype, a->data, at_a) * ra + v);
+        cm_set_i64(y->dtype, y->data, i, cm_quant_round(y->dtype, v, 0));
+    }
+    return CM_OK;
+}
+
+/* Exact sums, then one factor. */
+static cm_status eval_global_average(cm_eval *e)
+{
+    const cm_tensor *x = cm_eval_in(e, 0);
+    cm_tensor *y = cm_eval_out(e, 0);
+    bool last = channels_last(e->op->id, e->attr);
+    int64_t channels = x->dims[last ? x->rank - 1 : 1];
+    int64_t space = last ? cm_dims_product(x->dims, 1, x->rank - 1) : cm_dims_product(x->dims, 2, x->rank);
+    int64_t c_stride = last ? 1 : space, s_stride = last ? channels : 1;
+    int64_t zero_x = cm_eval_int(e, 2, 0);
+    float factor = (float)cm_eval_f64(e, 1, 0) / ((float)cm_eval_f64(e, 3, 0) * (float)space);
+    for (int64_t i = 0; i < x->dims[0] * channels; i++) {
+        int64_t first = i / channels * channels * space + i % channels * c_stride, sum = -zero_x * space;
+        for (int64_t j = 0; j < space; j++)
+            sum += cm_get_i64(x->dtype, x->data, first + j * s_stride);
+        cm_set_i64(y->dtype, y->data, i, cm_quant_round(y->dtype, (float)sum * factor,
+                                                        (int32_t)cm_eval_int(e, 4, 0)));
+    }
+    return CM_OK;
+}
+
 static cm_status eval(cm_eval *e)
 {
+    if (e->op->id == CM_OP_MS_QLINEAR_ADD)
+        return eval_add(e);
+    if (e->op->id == CM_OP_MS_QLINEAR_GLOBAL_AVERAGE_POOL)
+        return eval_global_average(e);
     qform form = form_of(e->op->id, e->n_in);
     int n_in = form.n_plain + form.n_operands;
     bool last = channels_last(e->op->id, e->attr), flat = flat_softmax(e->op->id, e->attr);

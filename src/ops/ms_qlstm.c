@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Weights lie transposed, [directions, size, 4*hidden], with a scale and a zero point per direction
- * or per column. What is quantised while running (the activations) is kept exact here. */
+ * or per column. The inputs as a whole, and the hidden state of each step, are quantised too. */
 #include "ops/rnn.h"
 
 #include "ops/expect.h"
@@ -15,7 +15,7 @@ CM_ATTRS(ms_dynamic_quantize_lstm, cm_rnn_attr, CM_ATTR_FLOATS(cm_rnn_attr, acti
 
 enum { W = 1, R = 2, W_SCALE = 8, W_ZERO, R_SCALE, R_ZERO };
 
-static const cm_rnn_places transposed = {.transposed = true};
+static const cm_rnn_places transposed = {.transposed = true, .dynamic = true};
 
 /* [directions], or [directions, columns] */
 static cm_status check_param(cm_infer *f, int p, const char *name, int w)

@@ -104,22 +104,19 @@ static cm_status column_param(cm_eval *e, int p, cm_qparam *out)
 }
 
 /* A quantised to u8 as DynamicQuantizeLinear does. */
-static cm_status quantise(cm_eval *e, const cm_tensor *x, cm_qoperand *a, double *params)
+static cm_status quantise(cm_eval *e, cm_qoperand *a, double *params)
 {
-    int64_t n = cm_tensor_elems(x);
-    const float *v = x->data;
-    float lo = 0, hi = 0;
+    int64_t n = cm_tensor_elems(cm_eval_in(e, 0));
+    const double *x;
+    float scale;
+    int32_t zero;
     void *q;
+    CM_TRY(cm_eval_as_f64(e, 0, &x));
     CM_TRY(cm_eval_scratch(e, (size_t)n, 1, &q));
-    for (int64_t i = 0; i < n; i++) {
-        lo = v[i] < lo ? v[i] : lo;
-        hi = v[i] > hi ? v[i] : hi;
-    }
-    float scale = hi == lo ? 1.0f : (hi - lo) / 255.0f;
+    cm_quant_dynamic(x, n, &scale, &zero);
+    cm_quant_store(CM_U8, x, n, scale, zero, q);
     params[0] = scale;
-    params[1] = cm_quant_round(CM_U8, 0 - lo / scale, 0);
-    for (int64_t i = 0; i < n; i++)
-        ((uint8_t *)q)[i] = (uint8_t)cm_quant_round(CM_U8, v[i] / scale, (int32_t)params[1]);
+    params[1] = zero;
     *a = (cm_qoperand){.dtype = CM_U8, .data = q, .zero = {.v = &params[1]}, .scale = {.v = &params[0]}};
     return CM_OK;
 }
@@ -147,7 +144,7 @@ static cm_status eval(cm_eval *e)
     if (e->op->id == CM_OP_MS_MATMUL_INTEGER16)
         g.mode = CM_QGEMM_SUMS;
     if (e->op->id == CM_OP_MS_DYNAMIC_QUANTIZE_MATMUL)
-        CM_TRY(quantise(e, a, &g.a, params));
+        CM_TRY(quantise(e, &g.a, params));
     else {
         CM_TRY(column_param(e, at->a_scale, &g.a.scale));
         CM_TRY(column_param(e, at->a_zero, &g.a.zero));

@@ -53,6 +53,26 @@ void cm_quant_store(cm_dtype t, const double *x, int64_t n, float scale, double 
     }
 }
 
+void cm_quant_dynamic(const double *x, int64_t n, float *scale, int32_t *zero)
+{
+    double lo = 0, hi = 0;
+    for (int64_t i = 0; i < n; i++) {
+        lo = x[i] < lo ? x[i] : lo;
+        hi = x[i] > hi ? x[i] : hi;
+    }
+    *scale = hi == lo ? 1.0f : ((float)hi - (float)lo) / 255.0f;
+    *zero = cm_quant_round(CM_U8, 0 - (float)lo / *scale, 0);
+}
+
+void cm_quant_dynamic_round(const double *x, int64_t n, double *out)
+{
+    float scale;
+    int32_t zero;
+    cm_quant_dynamic(x, n, &scale, &zero);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (double)(cm_quant_round(CM_U8, (float)x[i] / scale, zero) - zero) * scale;
+}
+
 static bool surely_one(const cm_infer *f, int p)
 {
     for (int d = 0; d < cm_infer_rank(f, p); d++)

@@ -17,6 +17,11 @@ double cm_quant_to(cm_dtype t, double x);
 /* n elements of u8 or i8 (or a float8 type) from reals: x/scale rounded, plus zero. In float32. */
 void cm_quant_store(cm_dtype t, const double *x, int64_t n, float scale, double zero, void *dst);
 
+/* Scale and zero point for u8 that cover n numbers and 0, as DynamicQuantizeLinear chooses them. */
+void cm_quant_dynamic(const double *x, int64_t n, float *scale, int32_t *zero);
+/* x through u8 and back with those. */
+void cm_quant_dynamic_round(const double *x, int64_t n, double *out);
+
 /* Scales, and zero points, as they lie along a tensor: parameter of element (outer, a, inner) is
  * [outer*by_outer + a/block*by_axis + inner*by_inner]. */
 typedef struct cm_quant_axis {

@@ -171,21 +171,14 @@ static void dequantize_range(void *arg, int64_t begin, int64_t end)
 
 static cm_status eval_dynamic(cm_eval *e)
 {
-    const cm_tensor *x = cm_eval_in(e, 0);
-    int64_t n = cm_tensor_elems(x);
-    const float *v = x->data;
-    float lo = 0, hi = 0;
-    for (int64_t i = 0; i < n; i++) {
-        lo = v[i] < lo ? v[i] : lo;
-        hi = v[i] > hi ? v[i] : hi;
-    }
-    float scale = hi == lo ? 1.0f : (hi - lo) / 255.0f;
-    int32_t zero = cm_quant_round(CM_U8, 0 - lo / scale, 0);
-    if (cm_eval_wants(e, 0)) {
-        uint8_t *y = cm_eval_out(e, 0)->data;
-        for (int64_t i = 0; i < n; i++)
-            y[i] = (uint8_t)cm_quant_round(CM_U8, v[i] / scale, zero);
-    }
+    int64_t n = cm_tensor_elems(cm_eval_in(e, 0));
+    const double *x;
+    float scale;
+    int32_t zero;
+    CM_TRY(cm_eval_as_f64(e, 0, &x));
+    cm_quant_dynamic(x, n, &scale, &zero);
+    if (cm_eval_wants(e, 0))
+        cm_quant_store(CM_U8, x, n, scale, zero, cm_eval_out(e, 0)->data);
     if (cm_eval_wants(e, 1))
         *(float *)cm_eval_out(e, 1)->data = scale;
     if (cm_eval_wants(e, 2))

@@ -6,7 +6,7 @@
  *     LSTM  i, o, f = f(Wx + Rh + Pc + b);  c' = f c + i g(Wx + Rh + b);  h' = o h(c')
  *
  * Each sequence of the batch runs alone, in each direction alone. Steps past a sequence's length
- * give zeros in Y. */
+ * give zeros in Y; a sequence of length 0 ends in zeros, whatever its initial state. */
 #include "ops/rnn.h"
 
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "ops/activation.h"
 #include "ops/dot.h"
 #include "ops/expect.h"
+#include "ops/quant.h"
 
 /* One struct for all; descriptors agree on the first seven fields, so that bits of `present` do. */
 typedef cm_rnn_attr rnn_attr;
@@ -121,7 +122,7 @@ static cm_status infer(cm_infer *f)
 typedef struct {
     cm_op_id id;
     int n_gates, n_acts, dirs;
-    bool batch_first, backward, linear_before_reset, input_forget;
+    bool batch_first, backward, linear_before_reset, input_forget, dynamic;
     int64_t seq, batch, in, hidden;
     const double *x, *w, *r, *b, *h0, *c0, *p;
     const int64_t *lens;
@@ -188,8 +189,13 @@ static void step_lstm(sequence *s, const double *x)
     int64_t n = s->r->hidden;
     double *in = s->gates, *out = in + n, *forget = out + n, *cell = forget + n;
     const double *p_in = s->p, *p_out = s->p ? s->p + n : NULL, *p_forget = s->p ? s->p + 2 * n : NULL;
+    const double *h = s->h;
+    if (s->r->dynamic) {
+        cm_quant_dynamic_round(s->h, n, s->tmp);
+        h = s->tmp;
+    }
     for (int64_t i = 0; i < 4 * n; i++)
-        s->gates[i] = input_part(s, i, x) + state_part(s, i, s->h);
+        s->gates[i] = input_part(s, i, x) + state_part(s, i, h);
     for (int64_t i = 0; i < n; i++) {
         double c = s->c[i];
         double gi = activate(s, 0, in[i] + (p_in ? p_in[i] * c : 0));
@@ -242,6 +248,10 @@ static void run_sequence(const run *r, int64_t d, int64_t b, double *scratch)
                                        : (t * r->dirs + d) * r->batch + b;
         put(r->y, y_row, k < len ? s.h : s.tmp, n);
     }
+    if (len == 0 && r->seq > 0) {
+        memset(s.h, 0, (size_t)n * sizeof(double));
+        memset(s.c, 0, (size_t)n * sizeof(double));
+    }
     put(r->y_h, state_row, s.h, n);
     put(r->y_c, state_row, s.c, n);
 }
@@ -279,6 +289,13 @@ cm_status cm_rnn_eval(cm_eval *e, cm_op_id id, const rnn_attr *a, const cm_rnn_p
     r.in = x->dims[2];
     r.hidden = cm_eval_in(e, R)->dims[at->transposed ? 1 : 2];
     CM_TRY(cm_eval_as_f64(e, X, &r.x));
+    r.dynamic = at->dynamic;
+    if (r.dynamic) {
+        void *rounded;
+        CM_TRY(cm_eval_scratch(e, (size_t)cm_tensor_elems(x), sizeof(double), &rounded));
+        cm_quant_dynamic_round(r.x, cm_tensor_elems(x), rounded);
+        r.x = rounded;
+    }
     if (cm_eval_has(e, B))
         CM_TRY(cm_eval_as_f64(e, B, &r.b));
     if (cm_eval_has(e, LENS))

@@ -19,6 +19,7 @@ typedef struct cm_rnn_attr {
 /* How the weights lie. */
 typedef struct cm_rnn_places {
     bool transposed; /* W [dirs, in, gates*hidden] and R [dirs, hidden, gates*hidden] */
+    bool dynamic;    /* the inputs, and each step's hidden state, are rounded to u8 for the products */
 } cm_rnn_places;
 
 cm_status cm_rnn_infer(cm_infer *f, cm_op_id id, const cm_rnn_attr *a, const cm_rnn_places *at)

@@ -1,0 +1,202 @@
+/* fold_constants.c -- compute early what depends on constants only.
+ *
+ *     y = Transpose(@w)
+ *  becomes
+ *     @y
+ *
+ * A pure node whose inputs are all constants, or whose outputs' elements are tracked as numbers (shape
+ * arithmetic on static shapes), is evaluated now by its reference. Size-aware: a result that is larger than
+ * what it is made from by more than GROWTH bytes stays a node, so that a plan is not inflated to save
+ * nothing (an Expand of a scalar costs less to run than to load).
+ *
+ * needs: types, tracked elements    keeps: types, uses
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <string.h>
+
+#include "ops/eval.h"
+#include "passes/match.h"
+
+enum { GROWTH = 1 << 16 };
+
+/* Memory for results: the network's arena. */
+static cm_status give(void *user, cm_ctx *cx, int output, cm_tensor *t)
+{
+    cm_network *g = user;
+    size_t bytes;
+    (void)output;
+    if (!cm_tensor_bytes(t, &bytes))
+        return cm_fail(cx, CM_ERR_DATA, "a constant would be too large");
+    t->data = cm_arena_alloc_n(g->arena, bytes, 1, 64, 0);
+    t->capacity_bytes = bytes;
+    return t->data ? CM_OK : cm_fail_memory(cx);
+}
+
+static size_t constant_bytes(const cm_value *v)
+{
+    size_t bytes = 0;
+    return v && v->constant && cm_tensor_bytes(v->constant, &bytes) ? bytes : 0;
+}
+
+/* Bytes of the outputs when the types say, else SIZE_MAX. */
+static size_t result_bytes(const cm_node *n)
+{
+    size_t sum = 0;
+    for (int o = 0; o < n->n_out; o++) {
+        size_t bytes;
+        if (!n->out[o] || !n->out[o]->n_uses)
+            continue;
+        int64_t elems = cm_volume(n->out[o]);
+        if (elems < 0 || !cm_dtype_bytes(n->out[o]->type.dtype, elems, &bytes))
+            return SIZE_MAX;
+        sum += bytes;
+    }
+    return sum;
+}
+
+static bool can_fold(const cm_node *n)
+{
+    if (!(n->op->traits & CM_PURE) || !n->op->family->eval)
+        return false;
+    size_t from = 0;
+    for (int i = 0; i < n->n_in; i++) {
+        if (n->in[i] && !n->in[i]->constant)
+            return false;
+        from += constant_bytes(n->in[i]);
+    }
+    for (int o = 0; o < n->n_out; o++)
+        if (n->out[o] && n->out[o]->n_uses && n->out[o]->type.kind != CM_TENSOR)
+            return false;
+    size_t to = result_bytes(n);
+    return to != SIZE_MAX ? to <= from + GROWTH : from <= GROWTH;
+}
+
+/* Strings that an evaluator wrote are borrowed: make them the network's. */
+static cm_status own_strings(cm_ctx *cx, cm_network *g, cm_tensor *t)
+{
+    if (t->dtype != CM_STR)
+        return CM_OK;
+    cm_str *s = t->data;
+    for (int64_t i = 0, n = cm_tensor_elems(t); i < n; i++) {
+        s[i].p = cm_arena_strndup(g->arena, s[i].p, s[i].n);
+        if (!s[i].p)
+            return cm_fail_memory(cx);
+    }
+    return CM_OK;
+}
+
+/* Evaluate; CM_ERR_DATA (an index out of range) leaves the node for run time to complain about. */
+static cm_status evaluate(cm_rewriter *rw, cm_node *n, cm_datum *out)
+{
+    cm_ctx *cx = rw->cx;
+    cm_datum *in, **outs;
+    const cm_datum **ins;
+    uint64_t unused = 0;
+    CM_NEW_N(cx, cx->scratch, in, n->n_in, cm_datum);
+    CM_NEW_N(cx, cx->scratch, ins, n->n_in, const cm_datum *);
+    CM_NEW_N(cx, cx->scratch, outs, n->n_out, cm_datum *);
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i])
+            continue;
+        in[i] = (cm_datum){.kind = CM_TENSOR, .tensor = *n->in[i]->constant};
+        ins[i] = &in[i];
+    }
+    for (int o = 0; o < n->n_out; o++)
+        outs[o] = n->out[o] ? &out[o] : NULL;
+    cm_eval_host host = {give, n->network};
+    cm_eval e = {.cx = cx,
+                 .op = n->op,
+                 .attr = n->attr,
+                 .n_in = n->n_in,
+                 .in = ins,
+                 .n_out = n->n_out,
+                 .out = outs,
+                 .random = &unused,
+                 .host = &host,
+                 .epilogue = &n->epilogue};
+    return cm_op_eval(&e);
+}
+
+static cm_status put_constant(cm_rewriter *rw, cm_node *n, int o, const cm_tensor *t)
+{
+    cm_network *g = n->network;
+    cm_tensor *copy = cm_arena_memdup(g->arena, t, sizeof *t);
+    cm_value *v;
+    if (!copy)
+        return cm_fail_memory(rw->cx);
+    CM_TRY(own_strings(rw->cx, g, copy));
+    CM_TRY(cm_network_add_constant(rw->cx, g, n->out[o]->name, copy, &v));
+    return cm_replace_uses(rw->cx, n->out[o], v);
+}
+
+static cm_status fold(cm_rewriter *rw, cm_node *n)
+{
+    cm_datum *out;
+    CM_NEW_N(rw->cx, rw->cx->scratch, out, n->n_out, cm_datum);
+    cm_status st = evaluate(rw, n, out);
+    if (st == CM_ERR_DATA) {
+        rw->cx->message[0] = 0;
+        return CM_OK;
+    }
+    CM_TRY(st);
+    if (!cm_rewrite(rw, n))
+        return CM_OK;
+    for (int o = 0; o < n->n_out; o++)
+        if (n->out[o] && n->out[o]->n_uses && out[o].kind == CM_TENSOR)
+            CM_TRY(put_constant(rw, n, o, &out[o].tensor));
+    return CM_OK;
+}
+
+/* Shape arithmetic whose result is known though its inputs are not constants. */
+static cm_status fold_tracked(cm_rewriter *rw, cm_node *n)
+{
+    for (int o = 0; o < n->n_out; o++) {
+        cm_value *v = n->out[o], *c;
+        int64_t elems[64], dims[1];
+        int k;
+        cm_tensor *t;
+        if (!v || !v->n_uses || !v->elems || !cm_const_ints(v, elems, CM_COUNT(elems), &k) ||
+            v->type.rank > 1 || (n->op->traits & CM_RANDOM))
+            continue;
+        if (!cm_rewrite(rw, n))
+            return CM_OK;
+        dims[0] = k;
+        CM_NEW(rw->cx, n->network->arena, t, cm_tensor);
+        size_t bytes;
+        if (!cm_tensor_shape(t, v->type.dtype, v->type.rank, dims) || !cm_tensor_bytes(t, &bytes))
+            return cm_fail(rw->cx, CM_ERR_INTERNAL, "tracked elements of '%s' do not fit it",
+                           v->name);
+        CM_TRY(give(n->network, rw->cx, o, t));
+        cm_store_i64(t->dtype, elems, k, t->data);
+        CM_TRY(cm_network_add_constant(rw->cx, n->network, v->name, t, &c));
+        CM_TRY(cm_replace_uses(rw->cx, v, c));
+    }
+    return CM_OK;
+}
+
+/* A node whose inputs became constants may know more about its outputs. */
+static cm_status infer_again(cm_rewriter *rw, cm_node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->constant)
+            return cm_node_infer(rw->cx, n);
+    return CM_OK;
+}
+
+CM_PASS(fold_constants)
+{
+    CM_FOR_NODES (n, g) {
+        if (rw->n_rewrites >= rw->limit)
+            return CM_OK;
+        CM_TRY(cm_check_cancel(rw->cx));
+        cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
+        if (!(n->op->traits & CM_CONTROL))
+            CM_TRY(infer_again(rw, n));
+        if (can_fold(n))
+            CM_TRY(fold(rw, n));
+        else if (!(n->op->traits & CM_CONTROL))
+            CM_TRY(fold_tracked(rw, n));
+        cm_arena_restore(rw->cx->scratch, mark);
+    }
+    return CM_OK;
+}

@@ -1,0 +1,149 @@
+/* pipeline.c -- the whole optimiser, in order. Read this file to know what we do.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "passes/passes.h"
+
+#define PASSES(X)                                                                                  \
+    X(dce, CLEAN, true, 0)             /* drop what nobody reads */                                \
+    X(fold_constants, CLEAN, false, 0) /* compute early what depends on constants only */          \
+    X(identity, CLEAN, true, 0)        /* drop nodes that change nothing */                        \
+    X(cse, CLEAN, false, 0)            /* compute the same thing once */
+
+#define X(name, phase, repeat, tolerance) cm_status cm_pass_##name(cm_rewriter *rw, cm_network *g);
+PASSES(X)
+#undef X
+
+const cm_pass cm_passes[] = {
+#define X(name, phase, repeat, tolerance)                                                          \
+    {#name, cm_pass_##name, CM_PHASE_##phase, repeat, tolerance},
+    PASSES(X)
+#undef X
+};
+const int cm_n_passes = CM_COUNT(cm_passes);
+
+const cm_pass *cm_pass_find(const char *name)
+{
+    for (int i = 0; i < cm_n_passes; i++)
+        if (!strcmp(cm_passes[i].name, name))
+            return &cm_passes[i];
+    return NULL;
+}
+
+bool cm_rewrite(cm_rewriter *rw, const cm_node *n)
+{
+    (void)n;
+    if (rw->n_rewrites >= rw->limit)
+        return false;
+    rw->n_rewrites++;
+    return true;
+}
+
+void cm_near(cm_rewriter *rw, const cm_node *n, const char *fmt, ...)
+{
+    if (!rw->collect_misses)
+        return;
+    char text[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    for (const cm_near_miss *m = rw->misses; m; m = m->next)
+        if (!strcmp(m->node, n->name) && !strcmp(m->why, text) && m->pass == rw->pass)
+            return; /* said in an earlier round */
+    cm_near_miss *m = cm_new(n->network->arena, cm_near_miss);
+    const char *why = cm_arena_strdup(n->network->arena, text);
+    if (!m || !why)
+        return; /* a report only: not worth failing for */
+    *m = (cm_near_miss){rw->pass, n->name, why, rw->misses};
+    rw->misses = m;
+}
+
+/* The pass on g, then on what is nested in its nodes. */
+static cm_status visit(cm_rewriter *rw, const cm_pass *p, cm_network *g)
+{
+    CM_TRY(p->run(rw, g));
+    CM_FOR_NODES (n, g)
+        for (int s = 0; s < n->n_subs; s++)
+            CM_TRY(visit(rw, p, n->subs[s]));
+    return CM_OK;
+}
+
+static cm_status run_pass(cm_rewriter *rw, const cm_pass *p, cm_network *g)
+{
+    enum { MOST_ROUNDS = 100 };
+    rw->pass = p->name;
+    for (int round = 0; round < MOST_ROUNDS; round++) {
+        int64_t before = rw->n_rewrites;
+        cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
+        cm_status st = visit(rw, p, g);
+        cm_arena_restore(rw->cx->scratch, mark);
+        if (st == CM_OK && rw->n_rewrites > before)
+            st = cm_network_verify(rw->cx, g);
+        if (st != CM_OK)
+            return cm_while(rw->cx, st, "pass %s", p->name);
+        if (!p->repeat || rw->n_rewrites == before)
+            break;
+    }
+    return CM_OK;
+}
+
+static int count_nodes(const cm_network *g)
+{
+    int k = g->n_nodes;
+    CM_FOR_NODES (n, g)
+        for (int s = 0; s < n->n_subs; s++)
+            k += count_nodes(n->subs[s]);
+    return k;
+}
+
+static const cm_near_miss *oldest_first(cm_near_miss *newest)
+{
+    cm_near_miss *out = NULL;
+    while (newest) {
+        cm_near_miss *next = newest->next;
+        newest->next = out;
+        out = newest;
+        newest = next;
+    }
+    return out;
+}
+
+cm_status cm_optimise(cm_ctx *cx, cm_network *g, const cm_optimise_options *o, int64_t *rewrites,
+                      const cm_near_miss **misses)
+{
+    cm_rewriter rw = {.cx = cx,
+                      .limit = o->stop_after_rewrite,
+                      .collect_misses = o->collect_misses,
+                      .options = o};
+    for (int i = 0; i < cm_n_passes; i++) {
+        const cm_pass *p = &cm_passes[i];
+        int64_t before = rw.n_rewrites;
+        uint64_t start = cm_now_ns();
+        CM_TRY(cm_report(cx, "optimising", i, cm_n_passes));
+        CM_TRY(run_pass(&rw, p, g));
+        if (o->stats)
+            o->stats[i] =
+                (cm_pass_stats){rw.n_rewrites - before, cm_now_ns() - start, count_nodes(g)};
+        if (o->after_pass && rw.n_rewrites > before)
+            CM_TRY(o->after_pass(o->user, cx, g, p, rw.n_rewrites));
+        if (o->stop_after && !strcmp(o->stop_after, p->name))
+            break;
+    }
+    if (rewrites)
+        *rewrites = rw.n_rewrites;
+    if (misses)
+        *misses = oldest_first(rw.misses);
+    return CM_OK;
+}
+
+cm_status cm_pass_apply(cm_ctx *cx, cm_network *g, const cm_pass *pass, int64_t *rewrites)
+{
+    static const cm_optimise_options defaults = CM_OPTIMISE_DEFAULT;
+    cm_rewriter rw = {.cx = cx, .limit = INT64_MAX, .options = &defaults};
+    CM_TRY(run_pass(&rw, pass, g));
+    if (rewrites)
+        *rewrites += rw.n_rewrites;
+    return CM_OK;
+}

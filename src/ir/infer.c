@@ -26,7 +26,7 @@ static cm_status keep(cm_ctx *cx, cm_network *g, const cm_infer_out *o, cm_value
     v->n_elems = 0;
     bool integer = o->type.kind == CM_TENSOR &&
                    (cm_dtype_is_integer(o->type.dtype) || o->type.dtype == CM_BOOL);
-    if (o->n_elems < 0 || !integer || o->type.rank < 0 || o->type.rank > 1)
+    if (o->n_elems < 0 || !integer || o->type.rank < 0)
         return CM_OK;
     v->elems = cm_arena_memdup(g->arena, o->elems, (size_t)o->n_elems * sizeof *o->elems);
     v->n_elems = o->n_elems;

@@ -12,7 +12,7 @@ enum { CM_MAX_ELEMS = 64 };
 typedef struct cm_infer_in {
     const cm_type *type;       /* NULL: the optional input is absent */
     const cm_tensor *constant; /* its value when known (dense, unpacked), else NULL */
-    const cm_dim *elems;       /* elements as dims when tracked (integer, rank 0 or 1), else NULL */
+    const cm_dim *elems;       /* elements as dims when tracked (integer, any rank), else NULL */
     int n_elems;
 } cm_infer_in;
 

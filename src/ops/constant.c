@@ -87,7 +87,7 @@ static cm_status infer_constant(cm_infer *f)
     CM_TRY(read_constant(f->cx, f->attr, &t));
     CM_TRY(cm_infer_typed(f, 0, t.dtype, t.rank, t.dims));
     int64_t n = cm_tensor_elems(&t);
-    if (!f->dims || t.rank > 1 || n > CM_MAX_ELEMS || t.packed || !cm_dtype_is_integer(t.dtype))
+    if (!f->dims || n > CM_MAX_ELEMS || t.packed || !cm_dtype_is_integer(t.dtype))
         return CM_OK;
     cm_dim v[CM_MAX_ELEMS];
     for (int64_t i = 0; i < n; i++)

@@ -25,7 +25,7 @@ static void gather_elems(cm_infer *f)
     cm_dim v[CM_MAX_ELEMS], out[CM_MAX_ELEMS];
     int64_t index[CM_MAX_ELEMS], m;
     int n;
-    if (cm_infer_rank(f, 0) != 1 || cm_infer_rank(f, 1) > 1 || !cm_move_tracked(f, 0, v, &n) ||
+    if (cm_infer_rank(f, 0) != 1 || !cm_move_tracked(f, 0, v, &n) ||
         !cm_infer_ints(f, 1, index, CM_MAX_ELEMS, &m))
         return;
     for (int64_t i = 0; i < m; i++) {

@@ -126,9 +126,18 @@ void cm_move_pass_elems(cm_infer *f)
 {
     cm_dim v[CM_MAX_ELEMS];
     int n;
-    int rank = f->out[0].type.rank;
-    if (rank >= 0 && rank <= 1 && cm_move_tracked(f, 0, v, &n))
+    if (f->out[0].type.rank >= 0 && cm_move_tracked(f, 0, v, &n))
         cm_infer_set_elems(f, 0, v, n);
+}
+
+bool cm_move_numeric_shape(const cm_infer *f, const cm_type *t, cm_tensor *out)
+{
+    int64_t dims[CM_MAX_RANK];
+    for (int i = 0; i < t->rank; i++)
+        if (!cm_infer_const(f, t->dims[i], &dims[i]))
+            return false;
+    *out = (cm_tensor){0};
+    return t->rank >= 0 && cm_tensor_shape(out, t->dtype, t->rank, dims);
 }
 
 bool cm_move_nonneg(const cm_infer *f, cm_dim d)

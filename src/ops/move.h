@@ -34,8 +34,10 @@ cm_status cm_move_shape(cm_infer *f, int o, int64_t rank, const cm_dim *dims) CM
 cm_status cm_move_fresh_shape(cm_infer *f, int o, int64_t rank) CM_MUST_USE;
 /* The elements of an integer input, when a rule should track them. False while running. */
 bool cm_move_tracked(const cm_infer *f, int i, cm_dim *v, int *n);
-/* Output 0, if it is a vector or a scalar, has the elements of input 0 in the same order. */
+/* Output 0 has the elements of input 0 in the same order. */
 void cm_move_pass_elems(cm_infer *f);
+/* The shape of a type as a dense tensor without data. False when not every size is a number. */
+bool cm_move_numeric_shape(const cm_infer *f, const cm_type *t, cm_tensor *out);
 /* min and max that look for a provable order first; numbers only without a table. */
 cm_dim cm_move_min(cm_infer *f, cm_dim a, cm_dim b);
 cm_dim cm_move_max(cm_infer *f, cm_dim a, cm_dim b);

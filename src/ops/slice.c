@@ -128,24 +128,52 @@ static cm_status read_bounds(cm_infer *f, int rank, bounds *b)
     return CM_OK;
 }
 
-/* A slice of a shape vector. */
+/* One axis of a cut, in numbers. */
+typedef struct {
+    int axis;
+    int64_t start, end, step;
+} cut;
+
+/* The cut as a strided copy from x to y; returns where in x it begins. y is not empty. */
+static int64_t place(const cut *cuts, int n, const cm_tensor *x, const cm_tensor *y, cm_move *m)
+{
+    int64_t from[CM_MAX_RANK], offset = 0, first;
+    for (int i = 0; i < x->rank; i++)
+        from[i] = x->strides[i];
+    for (int i = 0; i < n; i++) {
+        int k = cuts[i].axis;
+        numeric_length(x->dims[k], cuts[i].start, cuts[i].end, cuts[i].step, &first);
+        offset += first * x->strides[k];
+        from[k] = y->dims[k] > 1 ? cuts[i].step * x->strides[k] : 0;
+    }
+    for (int i = 0; i < y->rank; i++)
+        cm_move_axis(m, y->dims[i], from[i], y->strides[i]);
+    return offset;
+}
+
+/* Elements of a shape vector, or of a small matrix of paddings. */
 static void slice_elems(cm_infer *f, const bounds *b)
 {
     cm_dim v[CM_MAX_ELEMS], out[CM_MAX_ELEMS];
+    cm_tensor x, y;
+    cut cuts[CM_MAX_RANK];
     int n;
-    int64_t s = 0, e = 0, t = 1, first;
-    if (cm_infer_rank(f, 0) != 1 || !cm_move_tracked(f, 0, v, &n) || b->n < 0 || !b->starts.known ||
-        !b->ends.known || !b->steps.known)
+    if (!cm_move_tracked(f, 0, v, &n) || !cm_move_numeric_shape(f, f->in[0].type, &x) ||
+        !cm_move_numeric_shape(f, &f->out[0].type, &y))
         return;
-    if (b->n == 0)
-        e = n;
-    else if (!cm_infer_const(f, b->starts.v[0], &s) || !cm_infer_const(f, b->ends.v[0], &e) ||
-             !cm_infer_const(f, b->steps.v[0], &t))
-        return;
-    int64_t m = numeric_length(n, s, e, t, &first);
-    for (int64_t i = 0; i < m; i++)
-        out[i] = v[first + i * t];
-    cm_infer_set_elems(f, 0, out, (int)m);
+    for (int i = 0; i < b->n; i++) {
+        cuts[i].axis = b->axes[i];
+        if (!b->starts.known || !b->ends.known || !b->steps.known ||
+            !cm_infer_const(f, b->starts.v[i], &cuts[i].start) ||
+            !cm_infer_const(f, b->ends.v[i], &cuts[i].end) ||
+            !cm_infer_const(f, b->steps.v[i], &cuts[i].step))
+            return;
+    }
+    cm_move m = {.elem_bytes = sizeof *v};
+    int64_t count = cm_tensor_elems(&y);
+    if (count > 0)
+        cm_move_run(&m, v + place(cuts, (int)b->n, &x, &y, &m), out, NULL);
+    cm_infer_set_elems(f, 0, out, (int)count);
 }
 
 static cm_status infer(cm_infer *f)
@@ -177,26 +205,19 @@ static cm_status eval(cm_eval *e)
 {
     const cm_tensor *x = cm_eval_in(e, DATA);
     cm_tensor *y = cm_eval_out(e, 0);
-    int64_t from[CM_MAX_RANK], offset = 0;
+    cut cuts[CM_MAX_RANK];
+    int n = (int)cm_tensor_elems(cm_eval_in(e, STARTS));
     if (cm_tensor_elems(y) == 0)
         return CM_OK;
-    for (int i = 0; i < x->rank; i++)
-        from[i] = x->strides[i];
-    for (int64_t i = 0; i < cm_tensor_elems(cm_eval_in(e, STARTS)); i++) {
-        int axis = (int)i;
-        int64_t step = cm_eval_has(e, STEPS) ? cm_eval_int(e, STEPS, i) : 1, first;
+    for (int i = 0; i < n; i++) {
+        cuts[i] = (cut){i, cm_eval_int(e, STARTS, i), cm_eval_int(e, ENDS, i),
+                        cm_eval_has(e, STEPS) ? cm_eval_int(e, STEPS, i) : 1};
         if (cm_eval_has(e, AXES))
-            CM_TRY(cm_axis(e->cx, cm_eval_int(e, AXES, i), x->rank, &axis));
-        numeric_length(x->dims[axis], cm_eval_int(e, STARTS, i), cm_eval_int(e, ENDS, i), step,
-                       &first);
-        offset += first * x->strides[axis];
-        from[axis] = y->dims[axis] > 1 ? step * x->strides[axis] : 0;
+            CM_TRY(cm_axis(e->cx, cm_eval_int(e, AXES, i), x->rank, &cuts[i].axis));
     }
-    size_t size = cm_dtype_size(x->dtype);
-    cm_move m = {.elem_bytes = size};
-    for (int i = 0; i < y->rank; i++)
-        cm_move_axis(&m, y->dims[i], from[i], y->strides[i]);
-    cm_move_run(&m, cm_move_at(x->data, offset, size), y->data, e->threads);
+    cm_move m = {.elem_bytes = cm_dtype_size(x->dtype)};
+    int64_t offset = place(cuts, n, x, y, &m);
+    cm_move_run(&m, cm_move_at(x->data, offset, m.elem_bytes), y->data, e->threads);
     return CM_OK;
 }
 

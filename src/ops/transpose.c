@@ -16,6 +16,26 @@ static int axis_from(const transpose_attr *a, int rank, int i)
     return (int)(a->perm.v[i] < 0 ? a->perm.v[i] + rank : a->perm.v[i]);
 }
 
+static void permute(const transpose_attr *a, const cm_tensor *x, const cm_tensor *y, cm_move *m)
+{
+    for (int i = 0; i < y->rank; i++)
+        cm_move_axis(m, y->dims[i], x->strides[axis_from(a, x->rank, i)], y->strides[i]);
+}
+
+static void permute_elems(cm_infer *f)
+{
+    cm_dim v[CM_MAX_ELEMS], out[CM_MAX_ELEMS];
+    cm_tensor x, y;
+    int n;
+    if (!cm_move_tracked(f, 0, v, &n) || !cm_move_numeric_shape(f, f->in[0].type, &x) ||
+        !cm_move_numeric_shape(f, &f->out[0].type, &y))
+        return;
+    cm_move m = {.elem_bytes = sizeof *v};
+    permute(f->attr, &x, &y, &m);
+    cm_move_run(&m, v, out, NULL);
+    cm_infer_set_elems(f, 0, out, n);
+}
+
 static cm_status infer(cm_infer *f)
 {
     const transpose_attr *a = f->attr;
@@ -36,7 +56,7 @@ static cm_status infer(cm_infer *f)
     for (int i = 0; i < rank; i++)
         dims[i] = cm_infer_dim(f, 0, axis_from(a, rank, i));
     CM_TRY(cm_move_shape(f, 0, rank, dims));
-    cm_move_pass_elems(f);
+    permute_elems(f);
     return CM_OK;
 }
 
@@ -45,8 +65,7 @@ static cm_status eval(cm_eval *e)
     const cm_tensor *x = cm_eval_in(e, 0);
     cm_tensor *y = cm_eval_out(e, 0);
     cm_move m = {.elem_bytes = cm_dtype_size(x->dtype)};
-    for (int i = 0; i < y->rank; i++)
-        cm_move_axis(&m, y->dims[i], x->strides[axis_from(e->attr, x->rank, i)], y->strides[i]);
+    permute(e->attr, x, y, &m);
     cm_move_run(&m, x->data, y->data, e->threads);
     return CM_OK;
 }

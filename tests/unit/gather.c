@@ -8,6 +8,7 @@ static void test_shapes(void **state)
     SAME(infer("Gather", "axis=1", "f32[b,s,3]", "i64[q,2]", NULL), "f32[b,q,2,3]");
     SAME(infer("Gather", "", "i64[3]{a,b,3}", "i64[2]{-1,0}", NULL), "i64[2]{3,a}");
     SAME(infer("Gather", "", "i64[3]{a,b,3}", "i64[]{1}", NULL), "i64[]{b}");
+    SAME(infer("Gather", "", "i64[3]{a,b,3}", "i64[1,1]{1}", NULL), "i64[1,1]{b}");
     SAME(infer("Gather", "", "f32[]", "i64[1]", NULL), "axis 0 is out of range for rank 0");
     SAME(infer("Gather", "", "f32[1,1,1,1,1,1,1,1,1]", "i64[1,1,1,1,1,1,1,1,1]", NULL),
          "the output has rank 17, the most is 16");

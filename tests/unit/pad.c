@@ -47,12 +47,28 @@ static void test_refusals(void **state)
     assert_int_not_equal(op_text_status, CM_OK);
 }
 
+/* Pads as PyTorch's exporter turns them around: pairs, last axis first. */
+static void test_exported_pads(void **state)
+{
+    (void)state;
+    const char *pairs = infer("Reshape", "", "i64[4]{p,1,q,2}", "i64[2]{-1,2}", NULL);
+    SAME(pairs, "i64[2,2]{p,1,q,2}");
+    const char *turned = infer("Slice", "", pairs, "i64[1]{-1}", "i64[1]{-9223372036854775807}",
+                               "i64[1]{0}", "i64[1]{-1}", NULL);
+    SAME(turned, "i64[2,2]{q,2,p,1}");
+    const char *sides = infer("Transpose", "perm=1,0", turned, NULL);
+    SAME(sides, "i64[2,2]{q,p,2,1}");
+    const char *pads = infer("Reshape", "", sides, "i64[1]{-1}", NULL);
+    SAME(infer("Pad", "", "f32[h,w]", pads, NULL), "f32[h + q + 2,p + w + 1]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         OP_TEXT_TEST(test_shapes),
         OP_TEXT_TEST(test_modes),
         OP_TEXT_TEST(test_refusals),
+        OP_TEXT_TEST(test_exported_pads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

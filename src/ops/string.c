@@ -298,12 +298,71 @@ typedef struct {
     size_t n_workspace;
 } matcher;
 
+/* What may stand behind "(?" in RE2: a flag group, or a named one. */
+static bool is_re2_group(cm_str s)
+{
+    size_t i = s.n > 1 && s.p[0] == 'P' && s.p[1] == '<' ? 1 : 0;
+    if (s.n > i + 1 && s.p[i] == '<')
+        return s.p[i + 1] != '=' && s.p[i + 1] != '!';
+    for (i = 0; i < s.n && memchr("imsU-", s.p[i], 5); i++)
+        ;
+    return i < s.n && (s.p[i] == ':' || (i > 0 && s.p[i] == ')'));
+}
+
+/* Where the class that begins at i ends. */
+static size_t class_end(cm_str s, size_t i)
+{
+    i += i + 1 < s.n && s.p[i + 1] == '^' ? 2 : 1;
+    i += i < s.n && s.p[i] == ']'; /* a first bracket stands for itself */
+    for (; i < s.n && s.p[i] != ']'; i++) {
+        const char *end = NULL;
+        if (s.p[i] == '\\')
+            i++;
+        else if (s.p[i] == '[' && i + 1 < s.n && s.p[i + 1] == ':')
+            end = memmem(s.p + i + 2, s.n - i - 2, ":]", 2);
+        if (end)
+            i = (size_t)(end - s.p) + 1;
+    }
+    return i;
+}
+
+/* Refuse what PCRE2 has and RE2 has not: looking around, referring back, recursion, verbs, comments,
+ * possessive repetition. With them gone the time to match is bounded. */
+static cm_status check_re2(cm_eval *e, cm_str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        const size_t at = i;
+        const char c = s.p[i], next = i + 1 < s.n ? s.p[i + 1] : '\0';
+        bool refused = false;
+        if (c == '\\' && next == 'Q') { /* literal to \E */
+            const char *end = memmem(s.p + i, s.n - i, "\\E", 2);
+            i = end ? (size_t)(end - s.p) + 1 : s.n;
+        } else if (c == '\\') {
+            refused = next && strchr("123456789gkKGRXNZ", next);
+            i++;
+        } else if (c == '[') {
+            i = class_end(s, i);
+        } else if (c == '(') {
+            refused = next == '*' ||
+                      (next == '?' && !is_re2_group((cm_str){s.p + i + 2, s.n - i - 2}));
+        } else if (next == '+') {
+            refused = c == '+' || c == '*' || c == '?';
+        }
+        if (refused)
+            return cm_fail(e->cx, CM_ERR_MODEL, "pattern is not in RE2's syntax: '%.*s' at %zu",
+                           (int)cm_min_i64((int64_t)(s.n - at), 8), s.p + at, at);
+    }
+    return CM_OK;
+}
+
 static cm_status compile(cm_eval *e, cm_str pattern, matcher *m)
 {
+    CM_TRY(check_re2(e, pattern));
     pcre2_compile_context *cc = pcre2_compile_context_create(NULL);
     if (!cc)
         return cm_fail_memory(e->cx);
     pcre2_set_parens_nest_limit(cc, 200);
+    pcre2_set_newline(cc, PCRE2_NEWLINE_LF);
     pcre2_set_max_pattern_length(cc, 1 << 20);
     int error = 0;
     PCRE2_SIZE at = 0;

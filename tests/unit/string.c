@@ -40,6 +40,20 @@ static void test_regex(void **state)
               NULL), "bool[1]{0}");
     SAME(eval("RegexFullMatch", "pattern=.", "str[2]{\xFF,\xC3\xA9}", NULL), "bool[2]{0,1}");
     SAME(eval("RegexFullMatch", "pattern=a|ab", "str[1]{ab}", NULL), "bool[1]{1}");
+    static const char *const foreign[] = {"(?=a)", "(?<!a)b", "(a)\\1", "(?R)", "(*UTF)a", "a++",
+                                          "(?>a)", "(?#c)", "(?P=x)", "(?1)", "\\K"};
+    static const char *const good[] = {"(?i)a", "(?P<n>a)", "(?<n>a)", "[](*+]a|a", "[[:alpha:](*]",
+                                       "a+?", "\\Qa\\E", "(?i-s:A)", "[^]]", "(?:a)"};
+    char text[64];
+    for (int i = 0; i < CM_COUNT(foreign); i++) {
+        snprintf(text, sizeof text, "pattern=%s", foreign[i]);
+        eval("RegexFullMatch", text, "str[1]{a}", NULL);
+        assert_int_equal(op_text_status, CM_ERR_MODEL);
+    }
+    for (int i = 0; i < CM_COUNT(good); i++) {
+        snprintf(text, sizeof text, "pattern=%s", good[i]);
+        SAME(eval("RegexFullMatch", text, "str[1]{a}", NULL), "bool[1]{1}");
+    }
     eval("RegexFullMatch", "pattern=(", "str[1]{a}", NULL);
     assert_int_equal(op_text_status, CM_ERR_MODEL);
     eval("RegexFullMatch", "pattern=((((a{1,99}){1,99}){1,99}){1,99}){1,99}", "str[1]{a}", NULL);

@@ -70,8 +70,10 @@ static size_t get_utf8(const unsigned char *p, size_t n, uint32_t *c)
         *c = p[0];
         return 1;
     }
-    size_t len = p[0] >= 0xF0 && p[0] < 0xF5 ? 4 : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
-                 : p[0] >= 0xC2 && p[0] < 0xE0 ? 2 : 0;
+    size_t len = p[0] >= 0xF0 && p[0] < 0xF5   ? 4
+                 : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
+                 : p[0] >= 0xC2 && p[0] < 0xE0 ? 2
+                                               : 0;
     if (len == 0 || len > n)
         return 0;
     *c = p[0] & (0xFFu >> (len + 1));
@@ -244,10 +246,13 @@ static void write_strings(const cm_str *s, int64_t n, size_t longest, bool utf8,
 static void write_header(const cm_tensor *t, const char *descr, cm_buf *out)
 {
     char dict[512];
-    int at = snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    int at =
+        snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
     for (int i = 0; i < t->rank; i++)
         at += snprintf(dict + at, sizeof dict - (size_t)at, "%lld%s", (long long)t->dims[i],
-                       t->rank == 1 ? "," : i + 1 < t->rank ? ", " : "");
+                       t->rank == 1      ? ","
+                       : i + 1 < t->rank ? ", "
+                                         : "");
     at += snprintf(dict + at, sizeof dict - (size_t)at, "), }");
     /* The data begins at a multiple of 64; the head ends in a newline. */
     int length = (10 + at + 1 + 63) / 64 * 64 - 10;
@@ -263,22 +268,38 @@ static void write_header(const cm_tensor *t, const char *descr, cm_buf *out)
 static const char *descr_of(cm_dtype dtype)
 {
     switch (dtype) {
-    case CM_F16: return "<f2";
-    case CM_F32: return "<f4";
-    case CM_F64: return "<f8";
-    case CM_I8: return "|i1";
-    case CM_I16: return "<i2";
-    case CM_I32: return "<i4";
-    case CM_I64: return "<i8";
-    case CM_U8: return "|u1";
-    case CM_U16: return "<u2";
-    case CM_U32: return "<u4";
-    case CM_U64: return "<u8";
-    case CM_C64: return "<c8";
-    case CM_C128: return "<c16";
-    case CM_BOOL: return "|b1";
-    case CM_BF16: return "<V2";
-    default: return "|V1";
+    case CM_F16:
+        return "<f2";
+    case CM_F32:
+        return "<f4";
+    case CM_F64:
+        return "<f8";
+    case CM_I8:
+        return "|i1";
+    case CM_I16:
+        return "<i2";
+    case CM_I32:
+        return "<i4";
+    case CM_I64:
+        return "<i8";
+    case CM_U8:
+        return "|u1";
+    case CM_U16:
+        return "<u2";
+    case CM_U32:
+        return "<u4";
+    case CM_U64:
+        return "<u8";
+    case CM_C64:
+        return "<c8";
+    case CM_C128:
+        return "<c16";
+    case CM_BOOL:
+        return "|b1";
+    case CM_BF16:
+        return "<V2";
+    default:
+        return "|V1";
     }
 }
 

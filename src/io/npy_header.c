@@ -103,12 +103,18 @@ static const struct {
     const char *name;
     cm_dtype dtype;
 } named[] = {
-    {"bfloat16", CM_BF16},           {"float8_e4m3fn", CM_F8E4M3FN},
-    {"float8_e4m3fnuz", CM_F8E4M3FNUZ}, {"float8_e5m2", CM_F8E5M2},
-    {"float8_e5m2fnuz", CM_F8E5M2FNUZ}, {"float8_e8m0fnu", CM_F8E8M0},
-    {"int4", CM_I4},                 {"uint4", CM_U4},
-    {"int2", CM_I2},                 {"uint2", CM_U2},
-    {"float4_e2m1fn", CM_F4E2M1},    {"float6_e2m3fn", CM_F6E2M3},
+    {"bfloat16", CM_BF16},
+    {"float8_e4m3fn", CM_F8E4M3FN},
+    {"float8_e4m3fnuz", CM_F8E4M3FNUZ},
+    {"float8_e5m2", CM_F8E5M2},
+    {"float8_e5m2fnuz", CM_F8E5M2FNUZ},
+    {"float8_e8m0fnu", CM_F8E8M0},
+    {"int4", CM_I4},
+    {"uint4", CM_U4},
+    {"int2", CM_I2},
+    {"uint2", CM_U2},
+    {"float4_e2m1fn", CM_F4E2M1},
+    {"float6_e2m3fn", CM_F6E2M3},
     {"float6_e3m2fn", CM_F6E3M2},
 };
 

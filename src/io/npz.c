@@ -1,8 +1,8 @@
 /* npz.c -- NumPy's npz: a zip archive of npy files.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Zip is read from the end: an end record says where the central directory lies, and that says where
- * each entry's local header and bytes are. zip64 records carry what does not fit 32 bits. */
+ * Zip is read from the end: an end record says where the central directory lies, and that says
+ * where each entry's local header and bytes are. zip64 records carry what does not fit 32 bits. */
 #include "io/io.h"
 
 #include <string.h>
@@ -142,8 +142,10 @@ static cm_status read_entry(cm_ctx *cx, cm_arena *arena, cm_npz *z, const unsign
     if (get16(c + 8) & 1)
         return cm_fail(cx, CM_ERR_UNSUPPORTED, "npz entry '%s' is encrypted", e->name);
     if (e->method != STORED && e->method != DEFLATED)
-        return cm_fail(cx, CM_ERR_UNSUPPORTED, "npz entry '%s': compression method %u is neither "
-                       "stored nor deflate", e->name, e->method);
+        return cm_fail(cx, CM_ERR_UNSUPPORTED,
+                       "npz entry '%s': compression method %u is neither "
+                       "stored nor deflate",
+                       e->name, e->method);
     if (cm_map_has(&z->by_name, e->name))
         return cm_fail(cx, CM_ERR_DATA, "npz archive has two entries '%s'", e->name);
     if (!cm_map_put(&z->by_name, e->name, e))

@@ -1,8 +1,8 @@
 /* fourier.c -- DFT and STFT.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Lengths that are powers of two by repeated halving; any other length by Bluestein's identity, which
- * turns it into a convolution of such a length. All in double. */
+ * Lengths that are powers of two by repeated halving; any other length by Bluestein's identity,
+ * which turns it into a convolution of such a length. All in double. */
 #include <math.h>
 #include <string.h>
 
@@ -55,8 +55,10 @@ static cm_status check_parts(cm_infer *f, int i, cm_dim d)
 {
     int64_t parts;
     if (cm_infer_const(f, d, &parts) && parts != 1 && parts != 2)
-        return cm_fail(f->cx, CM_ERR_MODEL, "last dim of input %d is %lld, wanted 1 (real) or 2 "
-                       "(complex)", i, (long long)parts);
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "last dim of input %d is %lld, wanted 1 (real) or 2 "
+                       "(complex)",
+                       i, (long long)parts);
     return CM_OK;
 }
 
@@ -105,8 +107,8 @@ static cm_status infer_dft(cm_infer *f)
     const cm_dim dflt = irfft ? cm_infer_mul(f, 2, cm_infer_sub(f, dims[axis], 1)) : dims[axis];
     CM_TRY(scalar_dim(f, 1, "dft_length", dflt, &length));
     CM_TRY(want_positive(f, "dft_length", length));
-    dims[axis] = a->onesided && !a->inverse ? cm_infer_add(f, cm_infer_floor_div(f, length, 2), 1)
-                                            : length;
+    dims[axis] =
+        a->onesided && !a->inverse ? cm_infer_add(f, cm_infer_floor_div(f, length, 2), 1) : length;
     return cm_infer_tensor(f, 0, rank, dims);
 }
 
@@ -267,9 +269,9 @@ typedef struct job {
     const double *in;
     double *out;
     int64_t n_rows, n_pieces;
-    int64_t n_in, n_out;  /* elements of a row taken and given */
-    int64_t in_len;       /* elements of a row along the axis, in memory */
-    int64_t inner;        /* complex numbers between neighbours */
+    int64_t n_in, n_out; /* elements of a row taken and given */
+    int64_t in_len;      /* elements of a row along the axis, in memory */
+    int64_t inner;       /* complex numbers between neighbours */
     int parts_in, parts_out;
     bool inverse, mirror; /* mirror: the second half of the input is the first's conjugate */
     /* STFT */

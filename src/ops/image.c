@@ -84,7 +84,8 @@ static void put_pixels(const cm_image *image, pixel_format format, uint8_t *out)
     const int64_t n = image->width * image->height;
     const uint8_t *p = image->pixels;
     for (int64_t i = 0; i < n; i++) {
-        const uint8_t r = *p, g = image->channels == 3 ? p[1] : r, b = image->channels == 3 ? p[2] : r;
+        const uint8_t r = *p, g = image->channels == 3 ? p[1] : r,
+                      b = image->channels == 3 ? p[2] : r;
         p += image->channels;
         if (format == GREY) { /* ITU-R 601 luma in 16-bit fixed point */
             *out++ = (uint8_t)((r * 19595u + g * 38470u + b * 7471u + 0x8000u) >> 16);
@@ -115,7 +116,7 @@ static cm_status eval(cm_eval *e)
         return CM_OK;
     cm_status st = decode(e, in->data, (size_t)cm_tensor_elems(in), &image);
     if (st == CM_ERR_DATA) {
-        /* The operator gives an empty matrix for what it cannot decode; somebody should know why. */
+        /* What cannot be decoded gives an empty matrix; somebody should know why. */
         cm_log(e->cx, CM_LOG_WARNING, "ImageDecoder: the image cannot be decoded: %s",
                e->cx->message);
         e->cx->message[0] = '\0';

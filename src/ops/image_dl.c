@@ -51,7 +51,8 @@ cm_status cm_image_webp(cm_ctx *cx, cm_arena *arena, const uint8_t *p, size_t n,
         st = cm_fail(cx, CM_ERR_DATA, "WebP: the header is not one");
     if (st == CM_OK)
         st = cm_image_alloc(cx, arena, width, height, 3, out);
-    if (st == CM_OK && !decode_into(p, n, out->pixels, (size_t)width * (size_t)height * 3, width * 3))
+    if (st == CM_OK &&
+        !decode_into(p, n, out->pixels, (size_t)width * (size_t)height * 3, width * 3))
         st = cm_fail(cx, CM_ERR_DATA, "WebP: the file is damaged");
     dlclose(lib);
     return st;

@@ -65,8 +65,8 @@ static cm_status read_rows(cm_ctx *cx, cm_arena *arena, j_decompress_ptr d, cm_i
     if (cmyk && !line)
         return cm_fail_memory(cx);
     while (d->output_scanline < d->output_height) {
-        uint8_t *to = out->pixels + (size_t)d->output_scanline * d->output_width *
-                                        (size_t)out->channels;
+        uint8_t *to =
+            out->pixels + (size_t)d->output_scanline * d->output_width * (size_t)out->channels;
         JSAMPROW rows[1] = {cmyk ? line : to};
         if (jpeg_read_scanlines(d, rows, 1) != 1)
             return cm_fail(cx, CM_ERR_DATA, "JPEG: the pixels are cut short");
@@ -76,8 +76,8 @@ static cm_status read_rows(cm_ctx *cx, cm_arena *arena, j_decompress_ptr d, cm_i
     return CM_OK;
 }
 
-static cm_status decode(cm_ctx *cx, cm_arena *arena, const uint8_t *p, size_t n,
-                        j_decompress_ptr d, cm_image *out)
+static cm_status decode(cm_ctx *cx, cm_arena *arena, const uint8_t *p, size_t n, j_decompress_ptr d,
+                        cm_image *out)
 {
     struct jpeg_progress_mgr progress = {.progress_monitor = on_progress};
     jpeg_mem_src(d, (unsigned char *)(uintptr_t)p, (unsigned long)n);

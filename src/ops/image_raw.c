@@ -182,8 +182,8 @@ cm_status cm_image_bmp(cm_ctx *cx, cm_arena *arena, const uint8_t *p, size_t n, 
     b.top_down = height < 0;
     if (height < 0)
         height = -height;
-    const bool runs = (b.compression == BI_RLE8 && b.bits == 8) ||
-                      (b.compression == BI_RLE4 && b.bits == 4);
+    const bool runs =
+        (b.compression == BI_RLE8 && b.bits == 8) || (b.compression == BI_RLE4 && b.bits == 4);
     const bool masks = (b.compression == BI_BITFIELDS || b.compression == BI_ALPHABITFIELDS) &&
                        (b.bits == 16 || b.bits == 32);
     if (b.compression != BI_RGB && !runs && !masks)

@@ -73,8 +73,10 @@ int64_t cm_ml_labels_count(const cm_ml_labels *l)
 cm_status cm_ml_infer_classifier(cm_infer *f, const cm_ml_labels *l, cm_dim n_scores)
 {
     if ((l->ints.n > 0) == (l->strs.n > 0))
-        return cm_fail(f->cx, CM_ERR_MODEL, "one list of class labels must be given: %lld integers, "
-                       "%lld strings", (long long)l->ints.n, (long long)l->strs.n);
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "one list of class labels must be given: %lld integers, "
+                       "%lld strings",
+                       (long long)l->ints.n, (long long)l->strs.n);
     CM_TRY(cm_ml_check_input(f));
     f->out[0].type.dtype = l->strs.n ? CM_STR : CM_I64;
     if (!cm_infer_ranked(f, 0)) {

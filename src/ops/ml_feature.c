@@ -312,8 +312,9 @@ static cm_status eval_one_hot(cm_eval *e)
         const int64_t key = text ? 0 : cm_get_i64(in->dtype, in->data, i);
         bool found = false;
         for (int64_t k = 0; k < n_cats; k++) {
-            const bool hit = text ? cm_str_equal(((const cm_str *)in->data)[i], a->cats_strings.v[k])
-                                  : key == a->cats_int64s.v[k];
+            const bool hit = text
+                                 ? cm_str_equal(((const cm_str *)in->data)[i], a->cats_strings.v[k])
+                                 : key == a->cats_int64s.v[k];
             out[k] = hit && !found;
             found |= hit;
         }

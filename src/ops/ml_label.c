@@ -267,8 +267,7 @@ static cm_status infer_dict(cm_infer *f)
         return cm_fail(f->cx, CM_ERR_MODEL, "a map with keys of %s against a vocabulary of %s",
                        cm_dtype_name(map->key), a->string_vocabulary.n ? "str" : "i64");
     f->out[0].type.dtype = map ? map->dtype : CM_F32;
-    return cm_infer_tensor(f, 0, 2,
-                           (cm_dim[]){1, a->int64_vocabulary.n + a->string_vocabulary.n});
+    return cm_infer_tensor(f, 0, 2, (cm_dim[]){1, a->int64_vocabulary.n + a->string_vocabulary.n});
 }
 
 static cm_status infer(cm_infer *f)
@@ -339,11 +338,14 @@ static cm_status eval_zip(cm_eval *e)
         CM_NEW_N(e->cx, e->cx->scratch, map->items, 2, cm_datum);
         for (int k = 0; k < 2; k++) {
             map->items[k].kind = CM_TENSOR;
-            CM_TRY(cm_eval_temp(e, k ? CM_F32 : text ? CM_STR : CM_I64, 1, &n,
-                                &map->items[k].tensor));
+            CM_TRY(cm_eval_temp(e,
+                                k      ? CM_F32
+                                : text ? CM_STR
+                                       : CM_I64,
+                                1, &n, &map->items[k].tensor));
         }
-        const void *labels = text ? (const void *)a->classlabels_strings.v
-                                  : (const void *)a->classlabels_int64s.v;
+        const void *labels =
+            text ? (const void *)a->classlabels_strings.v : (const void *)a->classlabels_int64s.v;
         if (n) {
             memcpy(map->items[0].tensor.data, labels,
                    (size_t)n * (text ? sizeof(cm_str) : sizeof(int64_t)));

@@ -136,8 +136,7 @@ static cm_status eval_classifier(cm_eval *e)
         else
             cm_ml_transform_scores(t, scores, n_labels);
         if (cm_eval_wants(e, 1))
-            cm_store_f64(CM_F32, scores, n_labels,
-                         (float *)cm_eval_out(e, 1)->data + r * n_labels);
+            cm_store_f64(CM_F32, scores, n_labels, (float *)cm_eval_out(e, 1)->data + r * n_labels);
     }
     return CM_OK;
 }

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A classifier with support vectors decides between each pair of classes and takes a vote; without
- * them it is linear, a row of coefficients for each class. Where the specification is silent (binary
- * scores, which label a tie gives) the answers are ONNX Runtime's. */
+ * them it is linear, a row of coefficients for each class. Where the specification is silent
+ * (binary scores, which label a tie gives) the answers are ONNX Runtime's. */
 #include <math.h>
 #include <string.h>
 
@@ -43,8 +43,7 @@ CM_ATTRS(svm_regressor, regressor_attr, CM_ATTR_FLOATS(regressor_attr, coefficie
          CM_ATTR_STR(regressor_attr, kernel_type, "LINEAR"),
          CM_ATTR_INT(regressor_attr, n_supports, 0), CM_ATTR_INT(regressor_attr, one_class, 0),
          CM_ATTR_STR(regressor_attr, post_transform, "NONE"),
-         CM_ATTR_FLOATS(regressor_attr, rho, 0),
-         CM_ATTR_FLOATS(regressor_attr, support_vectors, 0))
+         CM_ATTR_FLOATS(regressor_attr, rho, 0), CM_ATTR_FLOATS(regressor_attr, support_vectors, 0))
 
 /* ---- kernels ---- */
 
@@ -134,8 +133,10 @@ static cm_status check_vectors(cm_infer *f, const cm_floats *vectors, int64_t n_
     if (n_vectors < 0 || (n_vectors == 0 && vectors->n))
         return cm_fail(f->cx, CM_ERR_MODEL, "the count of support vectors is wrong");
     if (n >= 0 && (!cm_mul_i64(n, n_vectors, &wanted) || vectors->n != wanted))
-        return cm_fail(f->cx, CM_ERR_MODEL, "support_vectors has %lld values for %lld vectors of "
-                       "%lld features", (long long)vectors->n, (long long)n_vectors, (long long)n);
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "support_vectors has %lld values for %lld vectors of "
+                       "%lld features",
+                       (long long)vectors->n, (long long)n_vectors, (long long)n);
     return CM_OK;
 }
 
@@ -174,8 +175,10 @@ static cm_status infer_classifier(cm_infer *f)
     if (a->rho.n < 1)
         return wrong_count(f, "rho", a->rho.n, 1);
     if (width >= 0 && (a->coefficients.n / n != width || a->coefficients.n % n))
-        return cm_fail(f->cx, CM_ERR_MODEL, "coefficients has %lld values for %lld classes of %lld "
-                       "features", (long long)a->coefficients.n, (long long)n, (long long)width);
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "coefficients has %lld values for %lld classes of %lld "
+                       "features",
+                       (long long)a->coefficients.n, (long long)n, (long long)width);
     return cm_ml_infer_classifier(f, &labels, n);
 }
 
@@ -308,8 +311,8 @@ static int64_t decide_linear(svm *s, const double *x)
     int64_t best = 0;
     bool positive = true;
     for (int64_t i = 0; i < s->n; i++) {
-        s->scores[i] = apply(&plain, x, a->coefficients.v + i * s->width, s->width) +
-                       (double)a->rho.v[0];
+        s->scores[i] =
+            apply(&plain, x, a->coefficients.v + i * s->width, s->width) + (double)a->rho.v[0];
         if (s->scores[i] > s->scores[best])
             best = i;
     }
@@ -412,7 +415,8 @@ static cm_status eval_regressor(cm_eval *e)
         CM_TRY(cm_check_cancel(e->cx));
         double sum = (double)a->rho.v[0];
         for (int64_t v = 0; v < a->n_supports; v++)
-            sum += (double)a->coefficients.v[v] * apply(&k, x, a->support_vectors.v + v * width, width);
+            sum += (double)a->coefficients.v[v] *
+                   apply(&k, x, a->support_vectors.v + v * width, width);
         if (a->n_supports <= 0)
             sum += apply(&k, x, a->coefficients.v, width);
         out[r] = a->one_class ? (sum > 0 ? 1 : -1) : (float)sum;

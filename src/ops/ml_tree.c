@@ -1,8 +1,8 @@
 /* ml_tree.c -- ai.onnx.ml: ensembles of decision trees.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Where the specification is silent (what a classifier of two classes makes of votes for one of them)
- * the answers are ONNX Runtime's. */
+ * Where the specification is silent (what a classifier of two classes makes of votes for one of
+ * them) the answers are ONNX Runtime's. */
 #include "ops/ml_tree.h"
 
 #include <string.h>
@@ -313,8 +313,8 @@ static void run_rows(void *arg, int64_t begin, int64_t end)
         if (!m->classifier)
             finish_targets(m, s);
         else
-            j->labels[row] = m->one_class && m->n_base < 2 ? finish_decision(m, s)
-                                                           : finish_classes(m, s, voted);
+            j->labels[row] =
+                m->one_class && m->n_base < 2 ? finish_decision(m, s) : finish_classes(m, s, voted);
     }
 }
 

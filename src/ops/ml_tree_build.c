@@ -1,5 +1,5 @@
-/* ml_tree_build.c -- reads the attributes of the tree operators into one form, and checks them: trees
- * come from files, and one with a cycle must not be walked for ever.
+/* ml_tree_build.c -- reads the attributes of the tree operators into one form, and checks them:
+ * trees come from files, and one with a cycle must not be walked for ever.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
@@ -231,10 +231,10 @@ static cm_status resolve(cm_ctx *cx, const id_table *t, const cm_forest *f, int6
 
 static cm_status check_node_lists(cm_ctx *cx, const cm_tree_nodes *a, int64_t n)
 {
-    const int64_t n_values = a->nodes_values_as_tensor ? cm_tensor_elems(a->nodes_values_as_tensor)
-                                                       : a->nodes_values.n;
-    const int64_t n_weights = a->vote_weights_as_tensor ? cm_tensor_elems(a->vote_weights_as_tensor)
-                                                        : a->vote_weights.n;
+    const int64_t n_values =
+        a->nodes_values_as_tensor ? cm_tensor_elems(a->nodes_values_as_tensor) : a->nodes_values.n;
+    const int64_t n_weights =
+        a->vote_weights_as_tensor ? cm_tensor_elems(a->vote_weights_as_tensor) : a->vote_weights.n;
     CM_TRY(check_length(cx, "nodes_nodeids", a->nodes_nodeids.n, n));
     CM_TRY(check_length(cx, "nodes_featureids", a->nodes_featureids.n, n));
     CM_TRY(check_length(cx, "nodes_truenodeids", a->nodes_truenodeids.n, n));
@@ -250,8 +250,8 @@ static cm_status check_node_lists(cm_ctx *cx, const cm_tree_nodes *a, int64_t n)
 }
 
 /* Votes sorted by leaf: count, add up, place. Votes of nodes that are no leaves are left out. */
-static cm_status read_votes(cm_ctx *cx, const cm_tree_nodes *a, const id_table *t, int64_t n_targets,
-                            cm_forest *f)
+static cm_status read_votes(cm_ctx *cx, const cm_tree_nodes *a, const id_table *t,
+                            int64_t n_targets, cm_forest *f)
 {
     const int64_t n = a->vote_ids.n;
     const cm_tensor *w = a->vote_weights_as_tensor;
@@ -264,7 +264,8 @@ static cm_status read_votes(cm_ctx *cx, const cm_tree_nodes *a, const id_table *
     for (int64_t i = 0; i < n; i++) {
         leaf[i] = *find_id(t, a->vote_treeids.v[i], a->vote_nodeids.v[i]) - 1;
         if (leaf[i] < 0)
-            return cm_fail(cx, CM_ERR_MODEL, "a vote is of node %lld of tree %lld, which is missing",
+            return cm_fail(cx, CM_ERR_MODEL,
+                           "a vote is of node %lld of tree %lld, which is missing",
                            (long long)a->vote_nodeids.v[i], (long long)a->vote_treeids.v[i]);
         CM_TRY(check_index(cx, "id of a vote", i, a->vote_ids.v[i], n_targets));
         if (f->nodes[leaf[i]].mode != CM_LEAF)
@@ -278,9 +279,9 @@ static cm_status read_votes(cm_ctx *cx, const cm_tree_nodes *a, const id_table *
     }
     for (int64_t i = 0; i < n; i++)
         if (leaf[i] >= 0)
-            f->votes[next[leaf[i]]++] = (cm_tree_vote){
-                a->vote_ids.v[i],
-                w ? cm_get_f64(w->dtype, w->data, i) : (double)a->vote_weights.v[i]};
+            f->votes[next[leaf[i]]++] =
+                (cm_tree_vote){a->vote_ids.v[i],
+                               w ? cm_get_f64(w->dtype, w->data, i) : (double)a->vote_weights.v[i]};
     f->n_votes = f->leaf_from[f->n_nodes];
     return CM_OK;
 }
@@ -305,8 +306,8 @@ cm_status cm_forest_from_nodes(cm_ctx *cx, const cm_tree_nodes *a, int64_t n_tar
         if (node->mode == CM_LEAF)
             continue;
         node->feature = a->nodes_featureids.v[i];
-        node->split = values ? cm_get_f64(values->dtype, values->data, i)
-                             : (double)a->nodes_values.v[i];
+        node->split =
+            values ? cm_get_f64(values->dtype, values->data, i) : (double)a->nodes_values.v[i];
         if (a->nodes_missing_value_tracks_true.n)
             node->missing_yes = a->nodes_missing_value_tracks_true.v[i] != 0;
         CM_TRY(resolve(cx, &ids, &f, i, a->nodes_truenodeids.v[i], &node->yes));

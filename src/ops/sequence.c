@@ -265,8 +265,10 @@ static cm_status concat_shape(cm_eval *e, int axis, int *rank, int64_t *dims)
         for (int k = 0; fits && k < t->rank; k++)
             fits = t->dims[k] == first->dims[k] || (!a->new_axis && k == axis);
         if (!fits)
-            return cm_fail(e->cx, CM_ERR_DATA, "item %lld of the sequence does not have the shape "
-                           "of item 0", (long long)i);
+            return cm_fail(e->cx, CM_ERR_DATA,
+                           "item %lld of the sequence does not have the shape "
+                           "of item 0",
+                           (long long)i);
         if (!cm_add_i64(dims[axis], a->new_axis ? 1 : t->dims[axis], &dims[axis]))
             return cm_fail(e->cx, CM_ERR_DATA, "the concatenation is too large");
     }

@@ -45,8 +45,10 @@ static cm_status infer_normalizer(cm_infer *f)
     const normalizer_attr *a = f->attr;
     const cm_str act = a->case_change_action;
     if (!is_word(act, "NONE") && !is_word(act, "LOWER") && !is_word(act, "UPPER"))
-        return cm_fail(f->cx, CM_ERR_MODEL, "case_change_action is '%.*s', wanted NONE, LOWER or "
-                       "UPPER", (int)cm_min_i64((int64_t)act.n, 40), act.p);
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "case_change_action is '%.*s', wanted NONE, LOWER or "
+                       "UPPER",
+                       (int)cm_min_i64((int64_t)act.n, 40), act.p);
     if (!cm_infer_ranked(f, 0)) {
         cm_infer_unknown(f, 0);
         return CM_OK;
@@ -172,9 +174,8 @@ static bool next_field(cm_str s, cm_str delimiter, size_t *at, bool last, cm_str
     if (*at > s.n)
         return false;
     const char *from = s.n ? s.p + *at : "";
-    const char *found = last || s.n - *at < delimiter.n
-                            ? NULL
-                            : memmem(from, s.n - *at, delimiter.p, delimiter.n);
+    const char *found =
+        last || s.n - *at < delimiter.n ? NULL : memmem(from, s.n - *at, delimiter.p, delimiter.n);
     if (found) {
         *part = (cm_str){from, (size_t)(found - from)};
         *at += part->n + delimiter.n;
@@ -326,8 +327,8 @@ static size_t class_end(cm_str s, size_t i)
     return i;
 }
 
-/* Refuse what PCRE2 has and RE2 has not: looking around, referring back, recursion, verbs, comments,
- * possessive repetition. With them gone the time to match is bounded. */
+/* Refuse what PCRE2 has and RE2 has not: looking around, referring back, recursion, verbs,
+ * comments, possessive repetition. With them gone the time to match is bounded. */
 static cm_status check_re2(cm_eval *e, cm_str s)
 {
     for (size_t i = 0; i < s.n; i++) {
@@ -343,8 +344,8 @@ static cm_status check_re2(cm_eval *e, cm_str s)
         } else if (c == '[') {
             i = class_end(s, i);
         } else if (c == '(') {
-            refused = next == '*' ||
-                      (next == '?' && !is_re2_group((cm_str){s.p + i + 2, s.n - i - 2}));
+            refused =
+                next == '*' || (next == '?' && !is_re2_group((cm_str){s.p + i + 2, s.n - i - 2}));
         } else if (next == '+') {
             refused = c == '+' || c == '*' || c == '?';
         }
@@ -398,14 +399,16 @@ static void drop(cm_eval *e, matcher *m)
         cm_release(e->cx->allocator, m->workspace, m->n_workspace * sizeof(int));
 }
 
-/* Does all of s match? All alternatives are followed side by side, so the time grows with the length
- * of the string times the size of the pattern, as RE2's does: no pattern backtracks for ever. */
+/* Does all of s match? All alternatives are followed side by side, so the time grows with the
+ * length of the string times the size of the pattern, as RE2's does: no pattern backtracks for
+ * ever. */
 static cm_status match_all(cm_eval *e, matcher *m, cm_str s, uint8_t *out)
 {
     size_t size = 0;
     pcre2_pattern_info(m->code, PCRE2_INFO_SIZE, &size);
     if (s.n > ((size_t)1 << 34) / (size + 1))
-        return cm_fail(e->cx, CM_ERR_DATA, "a string of %zu bytes is too long for the pattern", s.n);
+        return cm_fail(e->cx, CM_ERR_DATA, "a string of %zu bytes is too long for the pattern",
+                       s.n);
     for (;;) {
         int rc = pcre2_dfa_match(m->code, (PCRE2_SPTR)(s.n ? s.p : ""), s.n, 0, PCRE2_ANCHORED,
                                  m->data, m->limits, m->workspace, m->n_workspace);

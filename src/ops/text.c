@@ -11,10 +11,7 @@ uint32_t cm_text_get(cm_str s, size_t at, size_t *n)
     *n = 1;
     if (p[0] < 0x80)
         return p[0];
-    const size_t len = p[0] >= 0xF0   ? 4
-                       : p[0] >= 0xE0 ? 3
-                       : p[0] >= 0xC2 ? 2
-                                      : 0;
+    const size_t len = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : p[0] >= 0xC2 ? 2 : 0;
     static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
     if (len == 0 || len > left || p[0] > 0xF4)
         return 0xDC00u + p[0];
@@ -83,7 +80,8 @@ static uint32_t change_case(uint32_t c, bool upper)
 
 bool cm_text_case(cm_arena *arena, cm_str s, bool upper, cm_str *out)
 {
-    char *p = cm_arena_alloc_n(arena, s.n + 1, 3, 1, 0); /* a letter grows from 2 bytes to 3 at most */
+    char *p =
+        cm_arena_alloc_n(arena, s.n + 1, 3, 1, 0); /* a letter grows from 2 bytes to 3 at most */
     if (!p)
         return false;
     size_t used = 0;

@@ -16,8 +16,7 @@ typedef struct {
 } tfidf_attr;
 CM_ATTRS(tfidf_vectorizer, tfidf_attr, CM_ATTR_INT_REQUIRED(tfidf_attr, max_gram_length),
          CM_ATTR_INT_REQUIRED(tfidf_attr, max_skip_count),
-         CM_ATTR_INT_REQUIRED(tfidf_attr, min_gram_length),
-         CM_ATTR_STR_REQUIRED(tfidf_attr, mode),
+         CM_ATTR_INT_REQUIRED(tfidf_attr, min_gram_length), CM_ATTR_STR_REQUIRED(tfidf_attr, mode),
          CM_ATTR_INTS(tfidf_attr, ngram_counts, CM_REQUIRED),
          CM_ATTR_INTS(tfidf_attr, ngram_indexes, CM_REQUIRED),
          CM_ATTR_INTS(tfidf_attr, pool_int64s, 0), CM_ATTR_STRS(tfidf_attr, pool_strings, 0),
@@ -66,8 +65,10 @@ static cm_status check_attr(cm_infer *f, int64_t *width)
         int64_t from, to;
         pool_range(a, size, &from, &to);
         if (from < 0 || to < from || to > pool_size(a) || (to - from) % size != 0)
-            return cm_fail(cx, CM_ERR_MODEL, "ngram_counts: %lld-grams at [%lld, %lld) of a pool of "
-                           "%lld", (long long)size, (long long)from, (long long)to,
+            return cm_fail(cx, CM_ERR_MODEL,
+                           "ngram_counts: %lld-grams at [%lld, %lld) of a pool of "
+                           "%lld",
+                           (long long)size, (long long)from, (long long)to,
                            (long long)pool_size(a));
         n_grams += (to - from) / size;
     }
@@ -94,7 +95,8 @@ static cm_status infer(cm_infer *f)
     CM_TRY(check_attr(f, &width));
     if ((f->in[0].type->dtype == CM_STR) != (a->pool_strings.n > 0))
         return cm_fail(f->cx, CM_ERR_MODEL, "an input of %s with a pool of %s",
-                       cm_dtype_name(f->in[0].type->dtype), a->pool_strings.n ? "strings" : "int64");
+                       cm_dtype_name(f->in[0].type->dtype),
+                       a->pool_strings.n ? "strings" : "int64");
     if (!cm_infer_ranked(f, 0)) {
         cm_infer_unknown(f, 0);
         return CM_OK;

@@ -220,6 +220,7 @@ typedef struct cameo_build_options {
 } cameo_build_options;
 #define CAMEO_BUILD_OPTIONS_INIT {sizeof(cameo_build_options), CAMEO_HOOKS_INIT}
 
+/* Building optimises the network in place; it can be built again, with the same result. */
 CAMEO_API cameo_status cameo_build_file(cameo_network *network, const cameo_build_options *options,
                                         const char *path, cameo_error *error);
 /* Free *bytes with cameo_free. */

@@ -169,7 +169,8 @@ cameo_status cameo_build_file(cameo_network *network, const cameo_build_options 
     if (!path)
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "path must not be NULL");
     borrow_hooks(&network->job, options, &job);
-    cameo_status st = cm_job_end(&job, cm_compile_file(&job.cx, network->network, path), error);
+    cameo_status st =
+        cm_job_end(&job, cm_compile_file(&job.cx, network->network, NULL, path), error);
     cm_job_deinit(&job);
     return st;
 }
@@ -183,7 +184,7 @@ cameo_status cameo_build_memory(cameo_network *network, const cameo_build_option
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "bytes and n must not be NULL");
     borrow_hooks(&network->job, options, &job);
     cm_buf_init(&b, job.cx.allocator);
-    cm_status st = cm_compile_memory(&job.cx, network->network, &b);
+    cm_status st = cm_compile_memory(&job.cx, network->network, NULL, &b);
     if (st == CM_OK) {
         *bytes = give_away(b.data, b.n);
         *n = b.n;

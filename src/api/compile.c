@@ -1,33 +1,39 @@
-/* compile.c -- network to plan: verify, infer, lower, write.
+/* compile.c -- network to plan: verify, optimise, lower, write.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "api/compile.h"
 
 #include "lower/lower.h"
 
-cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, cm_plan **plan,
-                     const cm_tensor *const **constants)
+cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_compile_options *o,
+                     cm_plan **plan, const cm_tensor *const **constants)
 {
-    CM_TRY(cm_report(cx, "checking", 0, 3));
+    static const cm_compile_options defaults = CM_COMPILE_DEFAULT;
+    if (!o)
+        o = &defaults;
     CM_TRY(cm_network_verify(cx, g));
-    CM_TRY(cm_report(cx, "lowering", 1, 3));
-    CM_TRY(cm_lower(cx, arena, g, plan, constants));
-    return cm_report(cx, "writing", 2, 3);
+    if (!o->no_optimise)
+        CM_TRY(cm_optimise(cx, g, &o->optimise, NULL, NULL));
+    CM_TRY(cm_report(cx, "lowering", 0, 1));
+    return cm_lower(cx, arena, g, plan, constants);
 }
 
 typedef cm_status (*writer)(cm_ctx *cx, const cm_plan *p, const cm_tensor *const *constants,
                             void *to);
 
-static cm_status compile_to(cm_ctx *cx, cm_network *g, writer write, void *to)
+static cm_status compile_to(cm_ctx *cx, cm_network *g, const cm_compile_options *o, writer write,
+                            void *to)
 {
     cm_arena arena;
     cm_plan *plan;
     const cm_tensor *const *constants;
     cm_arena_init(&arena, cx->allocator);
-    cm_status st = cm_compile(cx, &arena, g, &plan, &constants);
+    cm_status st = cm_compile(cx, &arena, g, o, &plan, &constants);
+    if (st == CM_OK)
+        st = cm_report(cx, "writing", 0, 1);
     if (st == CM_OK)
         st = write(cx, plan, constants, to);
     if (st == CM_OK)
-        st = cm_report(cx, "writing", 3, 3);
+        st = cm_report(cx, "writing", 1, 1);
     cm_arena_deinit(&arena);
     return st;
 }
@@ -43,12 +49,12 @@ static cm_status to_file(cm_ctx *cx, const cm_plan *p, const cm_tensor *const *c
     return cm_plan_write_file(cx, p, constants, to);
 }
 
-cm_status cm_compile_memory(cm_ctx *cx, cm_network *g, cm_buf *out)
+cm_status cm_compile_memory(cm_ctx *cx, cm_network *g, const cm_compile_options *o, cm_buf *out)
 {
-    return compile_to(cx, g, to_memory, out);
+    return compile_to(cx, g, o, to_memory, out);
 }
 
-cm_status cm_compile_file(cm_ctx *cx, cm_network *g, const char *path)
+cm_status cm_compile_file(cm_ctx *cx, cm_network *g, const cm_compile_options *o, const char *path)
 {
-    return compile_to(cx, g, to_file, (void *)path);
+    return compile_to(cx, g, o, to_file, (void *)path);
 }

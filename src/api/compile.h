@@ -3,14 +3,27 @@
 #ifndef CM_API_COMPILE_H
 #define CM_API_COMPILE_H
 
-#include "ir/network.h"
+#include "passes/passes.h"
 #include "plan/plan.h"
 
-/* Check, infer and lower `g`; the plan and its constants live in `arena` and point into g's. */
-cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, cm_plan **plan,
-                     const cm_tensor *const **constants) CM_MUST_USE;
+/* How a network becomes a plan. NULL where one is wanted: the defaults. */
+typedef struct cm_compile_options {
+    bool no_optimise; /* lower the network as it is */
+    cm_optimise_options optimise;
+} cm_compile_options;
+#define CM_COMPILE_DEFAULT                                                                         \
+    {                                                                                              \
+        .optimise = CM_OPTIMISE_DEFAULT                                                            \
+    }
+
+/* Check, optimise and lower `g`, which is rewritten; the plan and its constants live in `arena` and
+ * point into g's. */
+cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_compile_options *o,
+                     cm_plan **plan, const cm_tensor *const **constants) CM_MUST_USE;
 /* The same, written to memory or to a file. */
-cm_status cm_compile_memory(cm_ctx *cx, cm_network *g, cm_buf *out) CM_MUST_USE;
-cm_status cm_compile_file(cm_ctx *cx, cm_network *g, const char *path) CM_MUST_USE;
+cm_status cm_compile_memory(cm_ctx *cx, cm_network *g, const cm_compile_options *o,
+                            cm_buf *out) CM_MUST_USE;
+cm_status cm_compile_file(cm_ctx *cx, cm_network *g, const cm_compile_options *o,
+                          const char *path) CM_MUST_USE;
 
 #endif

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "api/compile.h"
 #include "cli/model.h"
 
 typedef struct {
@@ -50,11 +49,14 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
     if (!path)
         return cm_cli_failed(cx, cm_fail_memory(cx));
     cm_cli_progress(cx);
-    cm_model m;
-    cm_status st = cm_model_import(cx, args[0], &o->model, &m);
+    cm_model m = {0};
+    cm_compile_options co;
+    cm_status st = cm_model_compile_options(cx, &o->model, &co);
+    if (st == CM_OK)
+        st = cm_model_import(cx, args[0], &o->model, &m);
     uint64_t start = cm_now_ns();
     if (st == CM_OK)
-        st = cm_compile_file(cx, m.network, path);
+        st = cm_compile_file(cx, m.network, &co, path);
     double seconds = (double)(cm_now_ns() - start) * 1e-9;
     cm_cli_progress_done(cx);
     if (st == CM_OK && !o->quiet)

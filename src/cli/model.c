@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/compile.h"
+#include "base/str.h"
 #include "plan/format.h"
 
 static double seconds_since(uint64_t start)
@@ -68,6 +68,25 @@ static cm_status import_options(cm_ctx *cx, const cm_model_options *o, cm_import
     return CM_OK;
 }
 
+cm_status cm_model_compile_options(cm_ctx *cx, const cm_model_options *o, cm_compile_options *out)
+{
+    *out = (cm_compile_options)CM_COMPILE_DEFAULT;
+    out->no_optimise = o->no_optimise;
+    if (o->stop_after_rewrite > 0)
+        out->optimise.stop_after_rewrite = o->stop_after_rewrite;
+    out->optimise.stop_after = o->stop_after;
+    if (!o->stop_after || cm_pass_find(o->stop_after))
+        return CM_OK;
+    const char *names[128];
+    int n = cm_n_passes < CM_COUNT(names) ? cm_n_passes : CM_COUNT(names);
+    for (int i = 0; i < n; i++)
+        names[i] = cm_passes[i].name;
+    const char *near = cm_suggest(o->stop_after, names, n);
+    return cm_fail(cx, CM_ERR_ARGUMENT,
+                   near ? "there is no pass '%s'; did you mean '%s'?" : "there is no pass '%s'",
+                   o->stop_after, near);
+}
+
 bool cm_is_plan(const void *bytes, size_t n)
 {
     return n >= sizeof CM_PLAN_MAGIC - 1 && !memcmp(bytes, CM_PLAN_MAGIC, sizeof CM_PLAN_MAGIC - 1);
@@ -110,7 +129,9 @@ cm_status cm_model_open(cm_ctx *cx, const char *path, const cm_model_options *o,
     }
     CM_TRY(cm_model_import(cx, path, o, out));
     uint64_t start = cm_now_ns();
-    cm_status st = cm_compile_memory(cx, out->network, &out->plan);
+    cm_compile_options co;
+    CM_TRY(cm_model_compile_options(cx, o, &co));
+    cm_status st = cm_compile_memory(cx, out->network, &co, &out->plan);
     if (st != CM_OK)
         return cm_while(cx, st, "%s", path);
     out->build_seconds = seconds_since(start);

@@ -3,6 +3,7 @@
 #ifndef CM_CLI_MODEL_H
 #define CM_CLI_MODEL_H
 
+#include "api/compile.h"
 #include "cli/cli.h"
 #include "onnx/onnx.h"
 #include "runtime/runtime.h"
@@ -23,18 +24,30 @@ typedef struct cm_model_options {
     cm_texts shapes;  /* INPUT=1x3x224x224 */
     cm_texts outputs; /* extra outputs */
     int64_t threads;
+    bool no_optimise;
+    int64_t stop_after_rewrite; /* 0: never */
+    const char *stop_after;     /* the last pass to run */
 } cm_model_options;
 
+/* clang-format off */
 #define CM_MODEL_OPTIONS(type, field)                                                              \
     {"dim", "NAME=N", "fix a symbolic dim", CM_OPT_TEXTS, offsetof(type, field.dims)},             \
-        {"shape", "INPUT=AxBxC", "give an input a shape", CM_OPT_TEXTS,                            \
-         offsetof(type, field.shapes)},                                                            \
-        {"outputs", "NAMES", "values to hand out besides the model's outputs", CM_OPT_TEXTS,       \
-         offsetof(type, field.outputs)},                                                           \
-    {                                                                                              \
-        "threads", "N", "threads to run with (0: one per core)", CM_OPT_INT,                       \
-            offsetof(type, field.threads)                                                          \
-    }
+    {"shape", "INPUT=AxBxC", "give an input a shape", CM_OPT_TEXTS, offsetof(type, field.shapes)}, \
+    {"outputs", "NAMES", "values to hand out besides the model's outputs", CM_OPT_TEXTS,           \
+     offsetof(type, field.outputs)},                                                               \
+    {"threads", "N", "threads to run with (0: one per core)", CM_OPT_INT,                          \
+     offsetof(type, field.threads)},                                                               \
+    {"no-optimise", NULL, "build the network as it is written", CM_OPT_FLAG,                       \
+     offsetof(type, field.no_optimise)},                                                           \
+    {"stop-after", "PASS", "stop the optimiser after this pass", CM_OPT_TEXT,                      \
+     offsetof(type, field.stop_after)},                                                            \
+    {"stop-after-rewrite", "N", "stop the optimiser after N rewrites", CM_OPT_INT,                 \
+     offsetof(type, field.stop_after_rewrite)}
+/* clang-format on */
+
+/* The compiler's options as the verb's options say; fails on an unknown pass. */
+cm_status cm_model_compile_options(cm_ctx *cx, const cm_model_options *o,
+                                   cm_compile_options *out) CM_MUST_USE;
 
 bool cm_is_plan(const void *bytes, size_t n);
 /* Import only; the engine stays NULL. Fails on a plan. */

@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/compile.h"
 #include "base/cpu.h"
 #include "cli/close.h"
 #include "cli/model.h"
@@ -21,7 +20,7 @@
 typedef struct {
     double rtol, atol, scale_atol, timeout;
     const char *target;
-    bool via_plan, list;
+    bool via_plan, no_optimise, list;
     int64_t jobs, threads;
 } test_options;
 
@@ -177,24 +176,26 @@ static cm_status open_case(cm_ctx *cx, test_case *t)
                                   .shape_only = draws(t->model.network)};
     if (transforms(t->model.network) && t->tolerance.scale_atol < 1e-3)
         t->tolerance.scale_atol = 1e-3; /* cancelled terms: errors scale with the largest one */
+    cm_compile_options co = CM_COMPILE_DEFAULT;
+    co.no_optimise = t->o->no_optimise;
     if (t->o->via_plan) {
         char file[] = "/tmp/cameo-plan-XXXXXX";
         int fd = mkstemp(file);
         if (fd < 0)
             return cm_fail(cx, CM_ERR_IO, "cannot make a temporary file");
         close(fd);
-        cm_status st = cm_compile_file(cx, t->model.network, file);
+        cm_status st = cm_compile_file(cx, t->model.network, &co, file);
         if (st == CM_OK)
             st = cm_engine_open_file(cx, file, NULL, &t->model.engine);
         unlink(file);
         CM_TRY(st);
     } else {
-        CM_TRY(cm_compile_memory(cx, t->model.network, &t->model.plan));
+        CM_TRY(cm_compile_memory(cx, t->model.network, &co, &t->model.plan));
         CM_TRY(cm_engine_open_memory(cx, t->model.plan.data, t->model.plan.n, false, NULL,
                                      &t->model.engine));
     }
-    cm_context_options co = {.threads = (int)t->o->threads};
-    return cm_context_create(cx, t->model.engine, &co, &t->context);
+    cm_context_options with = {.threads = (int)t->o->threads};
+    return cm_context_create(cx, t->model.engine, &with, &t->context);
 }
 
 /* Compare output i with its file. False and a line when it is wrong or cannot be read. */
@@ -440,6 +441,8 @@ static const cm_cli_option table[] = {
     {"target", "TARGET", "where to run (default cpu)", CM_OPT_TEXT, offsetof(test_options, target)},
     {"via-plan", NULL, "build a plan, write it, open it, run that", CM_OPT_FLAG,
      offsetof(test_options, via_plan)},
+    {"no-optimise", NULL, "run networks as they are written", CM_OPT_FLAG,
+     offsetof(test_options, no_optimise)},
     {"jobs", "N", "cases at a time (default: one per core)", CM_OPT_INT,
      offsetof(test_options, jobs)},
     {"threads", "N", "threads inside a case (default 1)", CM_OPT_INT,

@@ -220,7 +220,8 @@ static void run(const text_case *c, job *j, cm_network *g, running *r)
 {
     cm_context_options co = {.threads = 1};
     cm_buf_init(&r->plan, NULL);
-    OK(c, j, cm_compile_memory(&j->cx, g, &r->plan));
+    static const cm_compile_options as_it_is = {.no_optimise = true};
+    OK(c, j, cm_compile_memory(&j->cx, g, &as_it_is, &r->plan));
     OK(c, j, cm_engine_open_memory(&j->cx, r->plan.data, r->plan.n, false, NULL, &r->engine));
     OK(c, j, cm_context_create(&j->cx, r->engine, &co, &r->context));
     for (int i = 0; i < cm_engine_n_inputs(r->engine); i++) {

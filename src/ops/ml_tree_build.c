@@ -286,6 +286,41 @@ static cm_status read_votes(cm_ctx *cx, const cm_tree_nodes *a, const id_table *
     return CM_OK;
 }
 
+/* A tree's root is its first node that is below no other; where all are, its first node, and the
+ * cycle is found later. */
+static cm_status find_roots(cm_ctx *cx, const cm_tree_nodes *a, const cm_forest *f, int64_t *roots,
+                            int64_t *n_roots)
+{
+    const int64_t n = f->n_nodes;
+    uint64_t mask = 15;
+    bool *below;
+    int64_t *tree; /* by hash of the tree's id: 0 or the number of its root in `roots` + 1 */
+    while (mask < 2 * (uint64_t)n)
+        mask = 2 * mask + 1;
+    CM_NEW_N(cx, cx->scratch, below, n + 1, bool);
+    CM_NEW_N(cx, cx->scratch, tree, mask + 1, int64_t);
+    for (int64_t i = 0; i < n; i++)
+        if (f->nodes[i].mode != CM_LEAF) {
+            const int64_t yes = f->nodes[i].yes, no = f->nodes[i].no;
+            below[yes < 0 ? ~yes : yes] = below[no < 0 ? ~no : no] = true;
+        }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t id = a->nodes_treeids.v[i];
+        uint64_t h = cm_hash_bytes(&id, sizeof id, 0) & mask;
+        while (tree[h] && a->nodes_treeids.v[roots[tree[h] - 1]] != id)
+            h = (h + 1) & mask;
+        if (!tree[h]) {
+            roots[*n_roots] = i;
+            tree[h] = ++*n_roots;
+        } else if (below[roots[tree[h] - 1]] && !below[i]) {
+            roots[tree[h] - 1] = i;
+        }
+    }
+    for (int64_t r = 0; r < *n_roots; r++)
+        roots[r] = f->nodes[roots[r]].mode == CM_LEAF ? ~roots[r] : roots[r];
+    return CM_OK;
+}
+
 cm_status cm_forest_from_nodes(cm_ctx *cx, const cm_tree_nodes *a, int64_t n_targets,
                                cm_forest *out)
 {
@@ -300,9 +335,6 @@ cm_status cm_forest_from_nodes(cm_ctx *cx, const cm_tree_nodes *a, int64_t n_tar
         CM_TRY(parse_mode(cx, a->nodes_modes.v[i], i, &f.nodes[i].mode));
     for (int64_t i = 0; i < f.n_nodes; i++) {
         cm_tree_node *node = &f.nodes[i];
-        /* A tree's first node is its root; trees come one after the other. */
-        if (i == 0 || a->nodes_treeids.v[i] != a->nodes_treeids.v[i - 1])
-            f.roots[f.n_roots++] = node->mode == CM_LEAF ? ~i : i;
         if (node->mode == CM_LEAF)
             continue;
         node->feature = a->nodes_featureids.v[i];
@@ -313,6 +345,7 @@ cm_status cm_forest_from_nodes(cm_ctx *cx, const cm_tree_nodes *a, int64_t n_tar
         CM_TRY(resolve(cx, &ids, &f, i, a->nodes_truenodeids.v[i], &node->yes));
         CM_TRY(resolve(cx, &ids, &f, i, a->nodes_falsenodeids.v[i], &node->no));
     }
+    CM_TRY(find_roots(cx, a, &f, f.roots, &f.n_roots));
     CM_TRY(read_votes(cx, a, &ids, n_targets, &f));
     CM_TRY(check_features(cx, &f));
     CM_TRY(check_cycles(cx, &f));

@@ -32,6 +32,12 @@ static void test_trees(void **state)
                     "nodes_values=0,0,0 nodes_truenodeids=1,0,0 nodes_falsenodeids=1,0,0 "
                     "nodes_modes=BRANCH_LT,LEAF,LEAF "), "f32[n,3]", NULL),
          "tree 0 has two nodes 1");
+    /* Trees in any order, the root last. */
+    SAME(eval(ML "TreeEnsembleRegressor",
+              WITH("nodes_treeids=0,1,0,0 nodes_nodeids=1,0,2,0 nodes_featureids=0,0,0,0 "
+                   "nodes_values=0,0,0,0.5 nodes_truenodeids=0,0,0,1 nodes_falsenodeids=0,0,0,2 "
+                   "nodes_modes=LEAF,LEAF,LEAF,BRANCH_LEQ "), "f32[2,1]{0,1}", NULL),
+         "f32[2,1]{1,2}");
     SAME(infer(ML "TreeEnsembleRegressor", "n_targets=0", "f32[n,3]", NULL), "0 targets");
 }
 

@@ -1,31 +1,45 @@
-/* memory_plan.c -- best fit over lifetimes.
+/* memory_plan.c -- two ways to place lifetimes in memory; the better one is taken.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A sweep over time keeps the blocks that are taken, sorted by offset. Before each placement blocks
- * that have died are dropped; then the smallest gap that fits is taken, the lowest of equals; when
- * none fits the arena grows at its end, over a free tail if there is one. */
+ * Sweep: over time, keeping the blocks that are taken sorted by offset. Blocks that have died are
+ * dropped, then the smallest gap that fits is taken, the lowest of equals; when none fits the arena
+ * grows at its end. Often this reaches what is alive at once, below which nothing can go. Where it does
+ * not and there are few values, the largest are placed first, each in the lowest gap that is free for
+ * all of its time. */
 #include "runtime/memory_plan.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"
 
+enum { MANY = 1024 }; /* more values than this are not placed by size: it takes n * n */
+
 typedef struct {
     size_t offset, end;
-    int last;
+    int first, last;
 } block;
 
-/* Drop blocks whose last reader stands before `now`. */
-static int drop_dead(block *b, int n, int now)
+static size_t padded(size_t bytes) /* of a size that was checked */
+{
+    return (bytes + CM_MEMORY_ALIGN - 1) & ~(size_t)(CM_MEMORY_ALIGN - 1);
+}
+
+/* Drop blocks whose last reader stands before `now`; *live is the size of the others. */
+static int drop_dead(block *b, int n, int now, size_t *live)
 {
     int kept = 0;
-    for (int i = 0; i < n; i++)
-        if (b[i].last >= now)
-            b[kept++] = b[i];
+    *live = 0;
+    for (int i = 0; i < n; i++) {
+        if (b[i].last < now)
+            continue;
+        *live += b[i].end - b[i].offset;
+        b[kept++] = b[i];
+    }
     return kept;
 }
 
-/* Where among b[0..n) to put `bytes`: index of the block that will follow it. */
+/* Where among b[0..n) to put `bytes`: the index of the block that will follow it. */
 static int best_gap(const block *b, int n, size_t bytes, size_t *offset)
 {
     size_t begin = 0, best = SIZE_MAX;
@@ -44,39 +58,111 @@ static int best_gap(const block *b, int n, size_t bytes, size_t *offset)
     return at;
 }
 
-cm_status cm_memory_plan(cm_ctx *cx, cm_arena *scratch, cm_interval *v, int n, size_t *total)
+static void insert(block *b, int n, int at, block x)
 {
-    cm_arena_mark mark = cm_arena_save(scratch);
+    memmove(b + at + 1, b + at, (size_t)(n - at) * sizeof *b);
+    b[at] = x;
+}
+
+/* *least is the most that is alive at once. */
+static cm_status sweep(cm_ctx *cx, block *b, cm_interval *v, int n, size_t *total, size_t *least)
+{
+    int n_taken = 0;
+    *total = *least = 0;
+    for (int i = 0; i < n; i++) {
+        size_t offset = 0, bytes = padded(v[i].bytes), end, live;
+        v[i].offset = 0;
+        if (i % MANY == MANY - 1)
+            CM_TRY(cm_check_cancel(cx));
+        if (bytes == 0)
+            continue;
+        n_taken = drop_dead(b, n_taken, v[i].first, &live);
+        int at = best_gap(b, n_taken, bytes, &offset);
+        if (!cm_add(offset, bytes, &end))
+            return cm_fail_memory(cx);
+        insert(b, n_taken++, at, (block){offset, end, v[i].first, v[i].last});
+        v[i].offset = offset;
+        *total = end > *total ? end : *total;
+        *least = live + bytes > *least ? live + bytes : *least;
+    }
+    return CM_OK;
+}
+
+typedef struct {
+    size_t bytes, offset;
+    int index;
+} sized;
+
+static int larger_first(const void *a, const void *b)
+{
+    const sized *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* The lowest place that is free from x->first to x->last; `at` is where it goes among the others. */
+static size_t lowest_gap(const block *b, int n, const cm_interval *x, size_t bytes, int *at)
+{
+    size_t begin = 0;
+    for (int i = 0; i < n; i++) {
+        if (b[i].last < x->first || b[i].first > x->last)
+            continue;
+        if (b[i].offset >= begin && b[i].offset - begin >= bytes)
+            break;
+        begin = b[i].end > begin ? b[i].end : begin;
+    }
+    for (*at = 0; *at < n && b[*at].offset < begin; ++*at)
+        ;
+    return begin;
+}
+
+/* Offsets go to s[]; *total as before. Sizes are known to fit: the sweep placed them all. */
+static void by_size(block *b, sized *s, const cm_interval *v, int n, size_t *total)
+{
+    for (int i = 0; i < n; i++)
+        s[i] = (sized){v[i].bytes, 0, i};
+    qsort(s, (size_t)n, sizeof *s, larger_first);
+    *total = 0;
+    for (int i = 0; i < n && s[i].bytes; i++) {
+        const cm_interval *x = &v[s[i].index];
+        size_t bytes = padded(x->bytes);
+        int at;
+        s[i].offset = lowest_gap(b, i, x, bytes, &at);
+        block placed = {s[i].offset, s[i].offset + bytes, x->first, x->last};
+        insert(b, i, at, placed);
+        *total = placed.end > *total ? placed.end : *total;
+    }
+}
+
+static cm_status place(cm_ctx *cx, cm_arena *scratch, cm_interval *v, int n, size_t *total)
+{
     block *b = cm_arena_alloc_n(scratch, (size_t)n, sizeof *b, 16, 0);
     if (!b)
         return cm_fail_memory(cx);
-    int n_taken = 0;
-    size_t top = 0;
-    cm_status st = CM_OK;
-    for (int i = 0; i < n && st == CM_OK; i++) {
-        size_t bytes, offset = 0, end;
-        v[i].offset = 0;
-        if (v[i].bytes == 0)
-            continue;
-        if (i % 1024 == 1023 && (st = cm_check_cancel(cx)) != CM_OK)
-            break;
-        n_taken = drop_dead(b, n_taken, v[i].first);
-        if (!cm_align_up(v[i].bytes, CM_MEMORY_ALIGN, &bytes)) {
-            st = cm_fail_memory(cx);
-            break;
-        }
-        int at = best_gap(b, n_taken, bytes, &offset);
-        if (!cm_add(offset, bytes, &end)) {
-            st = cm_fail_memory(cx);
-            break;
-        }
-        memmove(b + at + 1, b + at, (size_t)(n_taken - at) * sizeof *b);
-        b[at] = (block){offset, end, v[i].last};
-        n_taken++;
-        v[i].offset = offset;
-        top = end > top ? end : top;
-    }
+    for (int i = 0; i < n; i++)
+        if (v[i].bytes > SIZE_MAX / 4)
+            return cm_fail_memory(cx);
+    size_t least, other;
+    CM_TRY(sweep(cx, b, v, n, total, &least));
+    if (*total == least || n > MANY || *total > SIZE_MAX / 4)
+        return CM_OK;
+    sized *s = cm_arena_alloc_n(scratch, (size_t)n, sizeof *s, 16, 0);
+    if (!s)
+        return cm_fail_memory(cx);
+    by_size(b, s, v, n, &other);
+    if (other >= *total)
+        return CM_OK;
+    for (int i = 0; i < n; i++)
+        v[s[i].index].offset = s[i].offset;
+    *total = other;
+    return CM_OK;
+}
+
+cm_status cm_memory_plan(cm_ctx *cx, cm_arena *scratch, cm_interval *v, int n, size_t *total)
+{
+    cm_arena_mark mark = cm_arena_save(scratch);
+    cm_status st = place(cx, scratch, v, n, total);
     cm_arena_restore(scratch, mark);
-    *total = top;
     return st;
 }

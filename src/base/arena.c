@@ -9,7 +9,28 @@
 
 #include "base/size.h"
 
+/* With AddressSanitizer what is not handed out is poisoned: overruns and uses after a reset are found. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POISONED 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define POISONED 1
+#endif
+#ifdef POISONED
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n)   __asan_poison_memory_region(p, n)
+#define UNPOISON(p, n) __asan_unpoison_memory_region(p, n)
+enum { GAP = 16 }; /* between allocations */
+#else
+#define POISON(p, n)   ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+enum { GAP = 0 };
+#endif
+
 enum { CHUNK_MIN = 16 * 1024, CHUNK_MAX = 1024 * 1024, CHUNK_ALIGN = 64 };
+
+size_t cm_arena_chunk_min = CHUNK_MIN;
 
 struct cm_arena_chunk {
     cm_arena_chunk *next;
@@ -30,15 +51,26 @@ void cm_arena_deinit(cm_arena *a)
 {
     for (cm_arena_chunk *c = a->first, *next; c; c = next) {
         next = c->next;
+        UNPOISON(chunk_data(c), c->bytes);
         cm_release(a->allocator, c, c->bytes + CHUNK_ALIGN);
     }
     cm_arena_init(a, a->allocator);
 }
 
+/* Go back to `used` bytes of chunk `to`. */
+static void go_back(cm_arena *a, cm_arena_chunk *to, size_t used)
+{
+    a->current = to;
+    a->used = used;
+#ifdef POISONED
+    for (cm_arena_chunk *c = to; c; c = c->next, used = 0)
+        POISON(chunk_data(c) + used, c->bytes - used);
+#endif
+}
+
 void cm_arena_reset(cm_arena *a)
 {
-    a->current = a->first;
-    a->used = 0;
+    go_back(a, a->first, 0);
 }
 
 cm_arena_mark cm_arena_save(const cm_arena *a)
@@ -48,16 +80,15 @@ cm_arena_mark cm_arena_save(const cm_arena *a)
 
 void cm_arena_restore(cm_arena *a, cm_arena_mark mark)
 {
-    a->current = mark.current ? mark.current : a->first;
-    a->used = mark.current ? mark.used : 0;
+    go_back(a, mark.current ? mark.current : a->first, mark.current ? mark.used : 0);
 }
 
 /* Append a chunk of at least `need` bytes after the current one. */
 static bool add_chunk(cm_arena *a, size_t need)
 {
-    size_t bytes = a->total < CHUNK_MIN ? CHUNK_MIN : a->total;
-    if (bytes > CHUNK_MAX)
-        bytes = CHUNK_MAX;
+    size_t bytes = a->total > CHUNK_MAX ? CHUNK_MAX : a->total;
+    if (bytes < cm_arena_chunk_min || cm_arena_chunk_min < CHUNK_MIN)
+        bytes = cm_arena_chunk_min;
     if (bytes < need)
         bytes = need;
     size_t whole;
@@ -79,15 +110,17 @@ static bool add_chunk(cm_arena *a, size_t need)
     }
     a->current = c;
     a->used = 0;
+    POISON(chunk_data(c), bytes);
     return true;
 }
 
 static void *take(cm_arena *a, size_t bytes, size_t align)
 {
-    size_t at = (a->used + align - 1) & ~(align - 1);
+    size_t at = (a->used + (a->used ? GAP : 0) + align - 1) & ~(align - 1);
     if (!a->current || at > a->current->bytes || bytes > a->current->bytes - at)
         return NULL;
     a->used = at + bytes;
+    UNPOISON(chunk_data(a->current) + at, bytes);
     return chunk_data(a->current) + at;
 }
 

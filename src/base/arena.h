@@ -23,6 +23,10 @@ typedef struct cm_arena {
     size_t fail_after; /* test hook: 0 off; n makes the n-th allocation from now fail, once */
 } cm_arena;
 
+/* Test hook: bytes of an arena's first chunk. At 1 every allocation is a chunk of its own, so that an
+ * allocator sees each of them. */
+extern size_t cm_arena_chunk_min;
+
 void cm_arena_init(cm_arena *a, const cm_allocator *allocator);
 void cm_arena_deinit(cm_arena *a);
 void cm_arena_reset(cm_arena *a);

@@ -13,6 +13,10 @@ static cm_status set_attr(cameo_network *n, const cm_op *op, void *attr, const c
 {
     cm_ctx *cx = &n->job.cx;
     cm_arena *arena = &n->job.arena;
+    if (!a->name || (a->kind >= CAMEO_ATTR_INTS && a->kind <= CAMEO_ATTR_STRINGS &&
+                     (a->n < 0 || a->n > INT32_MAX)))
+        return cm_fail(cx, CM_ERR_ARGUMENT, "an attribute has no name, or %lld entries",
+                       (long long)a->n);
     const cm_attr_field *f = cm_attr_find(op->attrs, a->name);
     if (!f)
         return cm_fail(cx, CM_ERR_ARGUMENT, "%s has no attribute '%s'", op->name, a->name);
@@ -34,15 +38,23 @@ static cm_status set_attr(cameo_network *n, const cm_op *op, void *attr, const c
     case CAMEO_ATTR_FLOAT:
         v.f = a->f;
         break;
-    case CAMEO_ATTR_STRING:
-        v.s = cm_str_of(a->s ? cm_arena_strdup(arena, a->s) : "");
+    case CAMEO_ATTR_STRING: {
+        const char *s = cm_arena_strdup(arena, a->s ? a->s : "");
+        if (!s)
+            return cm_fail_memory(cx);
+        v.s = cm_str_of(s);
         break;
+    }
     case CAMEO_ATTR_INTS:
-        v.list = (cm_ints){a->n, cm_arena_memdup(arena, a->ints, (size_t)a->n * sizeof(int64_t))};
+    case CAMEO_ATTR_FLOATS: {
+        bool ints = a->kind == CAMEO_ATTR_INTS;
+        const void *from = ints ? (const void *)a->ints : a->floats;
+        size_t bytes = (size_t)a->n * (ints ? sizeof(int64_t) : sizeof(float));
+        v.list = (cm_ints){a->n, cm_arena_memdup(arena, from, bytes)};
+        if (!v.list.v)
+            return cm_fail_memory(cx);
         break;
-    case CAMEO_ATTR_FLOATS:
-        v.list = (cm_ints){a->n, cm_arena_memdup(arena, a->floats, (size_t)a->n * sizeof(float))};
-        break;
+    }
     case CAMEO_ATTR_STRINGS: {
         cm_str *s;
         CM_NEW_N(cx, arena, s, a->n, cm_str);

@@ -224,7 +224,8 @@ static cm_status describe(cameo_network *n, const char *name, const cm_value *v,
     cm_buf b;
     cm_buf_init(&b, n->job.cx.allocator);
     cm_type_print(n->network->dims, &v->type, &b);
-    const char *text = cm_arena_strdup(&n->job.arena, cm_buf_text(&b));
+    const char *text = cm_buf_text(&b);
+    text = b.failed ? NULL : cm_arena_strdup(&n->job.arena, text);
     cm_buf_deinit(&b);
     if (!text)
         return cm_fail_memory(&n->job.cx);

@@ -15,7 +15,8 @@ static cm_status texts(cm_ctx *cx, cameo_engine *e, bool inputs, const char ***o
         cm_type_print(
             cm_engine_plan(e->engine)->dims,
             inputs ? cm_engine_input_type(e->engine, i) : cm_engine_output_type(e->engine, i), &b);
-        (*out)[i] = cm_arena_strdup(&e->job.arena, cm_buf_text(&b));
+        const char *text = cm_buf_text(&b);
+        (*out)[i] = b.failed ? NULL : cm_arena_strdup(&e->job.arena, text);
         cm_buf_deinit(&b);
         if (!(*out)[i])
             return cm_fail_memory(cx);

@@ -557,7 +557,8 @@ static cm_status read_node(parser *s, cm_network *g, scope *sc, const pointers *
     CM_TRY(read_attributes(s, g, op, &attr));
     CM_TRY(cm_network_add_node(s->cx, g, NULL, op, NULL, attr, (cm_value *const *)in.v, own,
                                (const char *const *)names->v, names->n, &n));
-    CM_TRY(read_epilogue(s, n, (cm_value *const *)in.v + own, in.n - own));
+    cm_value *const *rest = in.n > own ? (cm_value *const *)in.v + own : NULL;
+    CM_TRY(read_epilogue(s, n, rest, in.n - own));
     CM_TRY(read_from(s, n));
     for (int o = 0; o < n->n_out; o++)
         if (n->out[o])

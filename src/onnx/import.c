@@ -194,7 +194,11 @@ static cm_status import_bytes(cm_ctx *cx, cm_arena *arena, const void *bytes, si
     cm_map_init(&im.dims, &tmp);
     cm_map_init(&im.rows, &tmp);
     cm_map_init(&im.ops, &tmp);
+    int failed = arena->failed + cx->scratch->failed;
     cm_status st = import_model(&im, bytes, n, out);
+    /* Names and keys that could not be made look like absent ones: want of memory comes first. */
+    if (tmp.failed || arena->failed + cx->scratch->failed > failed)
+        st = cm_fail_memory(cx);
     cx->scratch = given;
     cm_arena_deinit(&scratch);
     cm_arena_deinit(&tmp);

@@ -11,7 +11,7 @@ SAN      ?=
 OPT      ?= -O2
 
 ifneq ($(SAN),)
-B        := $(B)-$(SAN)
+override B := $(B)-$(SAN)
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
 
@@ -68,14 +68,32 @@ $(B)/tests/%: tests/%.c $(B)/libcameo.a
 unit: $(UNIT_BIN)
 	@set -e; for t in $(UNIT_BIN); do echo "== $$t"; $$t; done
 
-# What tests need built: all of it, once plain and once with the sanitizers.
-.PHONY: tests
+# libFuzzer: each of tests/fuzz runs FUZZ_SECONDS from its seeds; findings are left in build-fuzz/found.
+FUZZ_SECONDS ?= 300
+FUZZ_BIN := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/*.c))
+FUZZ_MAKE = $(MAKE) --no-print-directory B=build-fuzz CC=clang OPT=-O1 \
+            EXTRA_CFLAGS="-DCM_FUZZ_NO_CHECKSUM -fsanitize=fuzzer-no-link,address,undefined \
+            -fno-sanitize-recover=all"
+.PHONY: fuzz fuzzers
+fuzzers: $(FUZZ_BIN)
+$(B)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/fuzz.h $(B)/libcameo.a
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(WHOLE) $(LDLIBS)
+fuzz: $(B)/cameo
+	@$(FUZZ_MAKE) fuzzers
+	@tests/fuzz/run build-fuzz $(B)/cameo $(FUZZ_SECONDS)
+
+# What tests need built: all of it, once plain and once with the sanitizers; the threads test with TSan.
+.PHONY: tests threads-test
 tests: all $(UNIT_BIN)
+threads-test: $(B)/tests/fault/threads
 
 test:
 	@tools/setup test
 	@$(MAKE) --no-print-directory tests
 	@$(MAKE) --no-print-directory tests SAN=address,undefined OPT=-O1
+	@$(MAKE) --no-print-directory threads-test SAN=thread OPT=-O1
+	@$(FUZZ_MAKE) fuzzers
 	@tests/run $(B)
 
 lint:

@@ -1,31 +1,23 @@
-/* onnx.c -- any bytes as a model, and as a tensor: every outcome is fine but a crash.
+/* onnx.c -- libFuzzer entry: any bytes as a model that is built and run, and as a tensor.
  * SPDX-License-Identifier: Apache-2.0 */
-#include <stddef.h>
-#include <stdint.h>
-
+#include "fuzz/fuzz.h"
 #include "onnx/onnx.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    cm_arena arena, scratch;
-    cm_arena_init(&arena, NULL);
-    cm_arena_init(&scratch, NULL);
-    arena.limit = scratch.limit = (size_t)1 << 30;
-    cm_ctx cx = {.arena = &arena, .scratch = &scratch};
+    fuzz_job j;
     cm_network *g;
     cm_datum datum;
     cm_type sequence = {.kind = CM_SEQUENCE}, optional = {.kind = CM_OPTIONAL};
-    if (cm_onnx_import(&cx, &arena, data, n, NULL, &g) == CM_OK &&
-        cm_network_verify(&cx, g) != CM_OK)
-        __builtin_trap();
     const cm_type *kinds[] = {NULL, &sequence, &optional};
-    for (int i = 0; i < CM_COUNT(kinds); i++) {
-        cm_status st = cm_onnx_read_datum(&cx, &arena, data, n, kinds[i], &datum);
-        (void)st;
+    fuzz_begin(&j);
+    if (fuzz_ok(&j, cm_onnx_import(&j.cx, &j.arena, bytes, n, NULL, &g))) {
+        if (cm_network_verify(&j.cx, g) != CM_OK)
+            __builtin_trap();
+        fuzz_build(&j, g);
     }
-    cm_arena_deinit(&arena);
-    cm_arena_deinit(&scratch);
+    for (int i = 0; i < CM_COUNT(kinds); i++)
+        fuzz_ok(&j, cm_onnx_read_datum(&j.cx, &j.arena, bytes, n, kinds[i], &datum));
+    fuzz_end(&j);
     return 0;
 }

@@ -47,9 +47,14 @@ static cameo_status import_memory(const subject *s, const cameo_hooks *hooks, ca
 {
     cameo_network_options o = CAMEO_NETWORK_OPTIONS_INIT;
     cameo_network *net = NULL;
+    void *plan = NULL;
+    size_t n;
     o.hooks = *hooks;
     cameo_status st = cameo_network_from_memory(s->bytes, s->n, &o, &net, error);
     assert_true((st == CAMEO_OK) == (net != NULL));
+    if (st == CAMEO_OK) /* with the network's own hooks */
+        st = cameo_build_memory(net, NULL, &plan, &n, error);
+    cameo_free(plan);
     cameo_network_destroy(net);
     return st;
 }
@@ -186,7 +191,7 @@ static void models(void **state)
     assert_int_equal(fwrite(model.data, 1, model.n, f), model.n);
     fclose(f);
     subject s = {.bytes = model.data, .n = model.n, .path = path};
-    sweep("import from memory", import_memory, &s);
+    sweep("import from memory and build", import_memory, &s);
     sweep("import from a file", import_file, &s);
     sweep("build to memory", build_memory, &s);
     sweep("build to a file", build_file, &s);

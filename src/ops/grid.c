@@ -97,6 +97,10 @@ static cm_status infer_sample(cm_infer *f)
         return cm_fail(f->cx, CM_ERR_MODEL,
                        "input of rank %d and grid of rank %d, wanted the same, at least 3", x->rank,
                        g->rank);
+    enum { MOST_CUBIC = 8 }; /* axes: the taps of one sample are 4 to their number */
+    if (m == CUBIC && x->rank - 2 > MOST_CUBIC)
+        return cm_fail(f->cx, CM_ERR_UNSUPPORTED, "cubic sampling along %d axes, the most is %d",
+                       x->rank - 2, MOST_CUBIC);
     CM_TRY(cm_infer_equal(f, "batch of the grid", g->dims[0], x->dims[0]));
     CM_TRY(cm_infer_equal(f, "coordinates in the grid", g->dims[g->rank - 1], x->rank - 2));
     cm_dim dims[CM_MAX_RANK] = {x->dims[0], x->dims[1]};

@@ -103,7 +103,7 @@ static int64_t select_boxes(job *j, const float *scores)
 {
     int64_t n = 0, n_kept = 0;
     for (int64_t i = 0; i < j->n_boxes; i++)
-        if (!j->by_score || scores[i] >= j->score)
+        if (!j->by_score || scores[i] > j->score)
             j->candidates[n++] = (candidate){scores[i], i};
     qsort(j->candidates, (size_t)n, sizeof *j->candidates, better);
     for (int64_t i = 0; i < n && n_kept < j->most; i++) {

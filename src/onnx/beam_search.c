@@ -1,4 +1,4 @@
-/* beam_search.c -- com.microsoft's BeamSearch over an encoder and a decoder, as a Loop of plain nodes.
+/* beam_search.c -- com.microsoft's BeamSearch, as a Loop of plain nodes.
  * SPDX-License-Identifier: Apache-2.0
  *
  * For each sequence of a batch, n beams are kept with the sum of their tokens' log-probabilities, and
@@ -12,15 +12,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "onnx/upgrade.h"
+#include "onnx/expression.h"
+#include "onnx/gpt.h"
 
-enum { MAX_LAYERS = 256, T5 = 1, WHISPER = 2 };
-
-/* Nodes are written as expressions: the first failure sticks, and later calls do nothing. */
-typedef struct maker {
-    cm_pending *u; /* whose scope the nodes go to */
-    cm_status st;
-} maker;
+enum { MAX_LAYERS = CM_GPT_MAX_LAYERS, GPT = 0, T5 = 1, WHISPER = 2 };
 
 typedef struct settings {
     int64_t eos, pad, start, model, early;
@@ -38,128 +33,6 @@ typedef struct beams {
     cm_value *done;        /* [b] bool */
     cm_value *from;        /* [bn]: which beam each came from; not carried */
 } beams;
-
-static cm_value *make(maker *k, const char *op, cm_value *const *in, int n_in,
-                      const cm_up_attr *attrs, int n_attrs)
-{
-    cm_value *v = NULL;
-    if (k->st == CM_OK)
-        k->st = cm_up_node(k->u, op, in, n_in, attrs, n_attrs, &v);
-    return v;
-}
-
-static cm_value *one(maker *k, const char *op, cm_value *x)
-{
-    return make(k, op, &x, 1, NULL, 0);
-}
-
-static cm_value *two(maker *k, const char *op, cm_value *x, cm_value *y)
-{
-    cm_value *in[] = {x, y};
-    return make(k, op, in, 2, NULL, 0);
-}
-
-static cm_value *where(maker *k, cm_value *c, cm_value *x, cm_value *y)
-{
-    cm_value *in[] = {c, x, y};
-    return make(k, "Where", in, 3, NULL, 0);
-}
-
-static cm_value *along(maker *k, const char *op, int64_t axis, cm_value *x, cm_value *y)
-{
-    cm_value *in[] = {x, y};
-    cm_up_attr a[] = {CM_UP_INT("axis", axis)};
-    return make(k, op, in, y ? 2 : 1, a, 1);
-}
-
-static cm_value *cast(maker *k, cm_value *x, cm_dtype t)
-{
-    cm_up_attr a[] = {CM_UP_INT("to", t)};
-    return make(k, "Cast", &x, 1, a, 1);
-}
-
-static cm_value *list(maker *k, int64_t v) /* [1] */
-{
-    cm_value *out = NULL;
-    if (k->st == CM_OK)
-        k->st = cm_up_ints(k->u, &v, 1, &out);
-    return out;
-}
-
-static cm_value *number(maker *k, cm_dtype t, double v) /* rank 0 */
-{
-    cm_value *out = NULL;
-    if (k->st == CM_OK)
-        k->st = cm_up_number(k->u, t, v, &out);
-    return out;
-}
-
-static cm_value *dim(maker *k, cm_value *x, int axis) /* [1] */
-{
-    cm_up_attr a[] = {CM_UP_INT("start", axis), CM_UP_INT("end", axis + 1)};
-    return make(k, "Shape", &x, 1, a, 2);
-}
-
-static cm_value *vector(maker *k, cm_value *x, cm_dtype t) /* any scalar to [1] */
-{
-    return two(k, "Reshape", cast(k, x, t), list(k, -1));
-}
-
-static cm_value *range(maker *k, cm_value *n) /* 0 .. n-1 for n [1] */
-{
-    cm_value *in[] = {number(k, CM_I64, 0), one(k, "Squeeze", n), number(k, CM_I64, 1)};
-    return make(k, "Range", in, 3, NULL, 0);
-}
-
-static cm_value *first(maker *k, cm_value *x, int axis, cm_value *n) /* x[..., :n] */
-{
-    cm_value *in[] = {x, list(k, 0), n, list(k, axis)};
-    return make(k, "Slice", in, 4, NULL, 0);
-}
-
-static cm_value *last(maker *k, cm_value *x, int axis)
-{
-    return along(k, "Gather", axis, x, number(k, CM_I64, -1));
-}
-
-static cm_value *column(maker *k, cm_value *x) /* [b] to [b, 1] */
-{
-    return two(k, "Unsqueeze", x, list(k, 1));
-}
-
-static cm_value *shape3(maker *k, cm_value *x, cm_value *y, cm_value *z)
-{
-    cm_value *in[] = {x, y, z};
-    cm_up_attr a[] = {CM_UP_INT("axis", 0)};
-    return make(k, "Concat", in, z ? 3 : 2, a, 1);
-}
-
-/* The best `n` along the last axis; their places in *where_. */
-static cm_value *top(maker *k, cm_value *x, cm_value *n, bool largest, cm_value **places)
-{
-    cm_importer *im = k->u->im;
-    cm_pending v = {.im = im, .scope = k->u->scope, .domain = "", .version = CM_ONNX_NEWEST_OPSET};
-    const cm_op *op = cm_onnx_find_op(im, "", "TopK");
-    cm_value *in[] = {x, n};
-    cm_node *node;
-    void *attr;
-    *places = NULL;
-    if (k->st == CM_OK && !op)
-        k->st = cm_fail(im->cx, CM_ERR_UNSUPPORTED, "the operator TopK is not supported");
-    if (k->st == CM_OK)
-        k->st = cm_up_set_int(&v, "largest", largest);
-    if (k->st == CM_OK)
-        k->st = cm_onnx_attr_struct(&v, op, &attr);
-    if (k->st == CM_OK)
-        k->st = cm_network_add_node(im->cx, v.scope->g, NULL, op, k->u->name, attr, in, 2, NULL, 2,
-                                    &node);
-    if (k->st == CM_OK)
-        k->st = cm_node_infer(im->cx, node);
-    if (k->st != CM_OK)
-        return NULL;
-    *places = node->out[1];
-    return node->out[0];
-}
 
 /* sum/length^penalty */
 static cm_value *score(maker *k, const settings *s, cm_value *sums, cm_value *tokens)
@@ -260,7 +133,9 @@ static cm_value *go_on(maker *k, const settings *s, const beams *g)
 typedef struct feeds {
     cm_value *ids, *mask, *hidden; /* [bn, ...] */
     int n_self, n_cross;
+    int batch_axis; /* of the cache in `self` */
     cm_value *self[2 * MAX_LAYERS], *cross[2 * MAX_LAYERS];
+    cm_gpt gpt; /* a decoder without an encoder */
 } feeds;
 
 static bool is_named(cm_str s, const char *name)
@@ -271,6 +146,8 @@ static bool is_named(cm_str s, const char *name)
 /* Run the decoder on the beams: logits [bn, v], and its cache in f->self. */
 static cm_value *decode(maker *k, const cm_attribute *a, const beams *g, feeds *f)
 {
+    if (f->gpt.decoder)
+        return cm_gpt_run(k, &f->gpt, g->tokens, f->self, false);
     const pb_graph *d = a->p->g;
     cm_value *in[4 * MAX_LAYERS + 8], *out[2 * MAX_LAYERS + 1];
     int n_in = (int)d->input.n, n_cache = 0, n_out = 1 + f->n_self;
@@ -306,7 +183,21 @@ static cm_value *decode(maker *k, const cm_attribute *a, const beams *g, feeds *
 static void reorder(maker *k, feeds *f, cm_value *rows)
 {
     for (int i = 0; i < f->n_self; i++)
-        f->self[i] = along(k, "Gather", 0, f->self[i], rows);
+        f->self[i] = along(k, "Gather", f->batch_axis, f->self[i], rows);
+}
+
+/* A decoder alone reads the prompt first: logits [bn, v] and all feeds. */
+static cm_value *read_prompt(maker *k, const settings *s, cm_value *ids, cm_value *mask,
+                             cm_value *rows, feeds *f)
+{
+    cm_gpt_begin(k, &f->gpt, ids, mask, s->pad, f->self);
+    cm_value *logits = cm_gpt_run(k, &f->gpt, cast(k, ids, CM_I64), f->self, true);
+    f->n_self = f->gpt.n_past;
+    f->batch_axis = 1;
+    reorder(k, f, rows);
+    f->gpt.mask = along(k, "Gather", 0, f->gpt.mask, rows);
+    f->gpt.count = along(k, "Gather", 0, f->gpt.count, rows);
+    return along(k, "Gather", 0, logits, rows);
 }
 
 /* The encoder, which takes the first step of the decoder too: logits [bn, v] and all feeds. */
@@ -359,75 +250,28 @@ static void unpack(cm_value *const *v, beams *g, feeds *f)
     memcpy(f->self, v + 5, (size_t)f->n_self * sizeof *v);
 }
 
-/* The type of a carried value whose sizes may change. */
-static cm_status loose_type(cm_importer *im, cm_network *g, const cm_value *v, cm_type *out)
-{
-    *out = v->type;
-    for (int i = 0; i < out->rank; i++) {
-        out->dims[i] = cm_dim_fresh(g->dims, "beam", CM_DIM_SIZE);
-        if (out->dims[i] == CM_DIM_ERROR)
-            return cm_fail_memory(im->cx);
-    }
-    return CM_OK;
-}
+/* What a round of the loop needs from outside. */
+typedef struct round_state {
+    const settings *s;
+    const cm_attribute *decoder;
+    const feeds *f;
+} round_state;
 
-static cm_status build_body(cm_pending *u, const settings *s, const cm_attribute *decoder,
-                            const feeds *outer, cm_value *const *carried, int n, cm_network **out)
+static cm_value *turn(maker *k, cm_value **carried, const void *state)
 {
-    cm_importer *im = u->im;
-    cm_scope *inside;
-    feeds *f;
+    const round_state *r = state;
     beams g;
-    cm_value *in[2 * MAX_LAYERS + 8], *ignored;
-    cm_type iter = cm_type_tensor(CM_I64, 0, NULL), cond = cm_type_tensor(CM_BOOL, 0, NULL), t;
-    CM_NEW(im->cx, im->tmp, inside, cm_scope);
-    CM_NEW(im->cx, im->tmp, f, feeds);
-    *f = *outer;
-    *inside = *u->scope;
-    inside->outer = u->scope;
-    inside->rename = NULL;
-    cm_map_init(&inside->values, im->tmp);
-    CM_TRY(cm_network_nested(im->cx, u->scope->g, u->name, &inside->g));
-    CM_TRY(cm_network_add_input(im->cx, inside->g, "iteration", &iter, &ignored));
-    CM_TRY(cm_network_add_input(im->cx, inside->g, "go_on", &cond, &ignored));
-    for (int i = 0; i < n; i++) {
-        CM_TRY(loose_type(im, inside->g, carried[i], &t));
-        CM_TRY(cm_network_add_input(im->cx, inside->g, "beam", &t, &in[i]));
-    }
-    cm_pending w = {.im = im, .scope = inside, .domain = "", .name = u->name,
-                    .version = CM_ONNX_NEWEST_OPSET};
-    maker k = {&w, CM_OK};
-    unpack(in, &g, f);
-    step(&k, s, &g, decode(&k, decoder, &g, f));
-    reorder(&k, f, g.from);
-    cm_value *more = go_on(&k, s, &g);
-    CM_TRY(k.st);
-    CM_TRY(cm_network_add_output(im->cx, inside->g, more, NULL));
-    pack(&g, f, in);
-    for (int i = 0; i < n; i++)
-        CM_TRY(cm_network_add_output(im->cx, inside->g, in[i], NULL));
-    *out = inside->g;
-    return CM_OK;
-}
-
-static cm_status loop(cm_pending *u, const settings *s, const cm_attribute *decoder, beams *g,
-                      feeds *f, cm_value *more)
-{
-    cm_importer *im = u->im;
-    const cm_op *op = cm_onnx_find_op(im, "", "Loop");
-    cm_value *in[2 * MAX_LAYERS + 8] = {NULL, more};
-    cm_network *body;
-    cm_node *node;
-    if (!op)
-        return cm_fail(im->cx, CM_ERR_UNSUPPORTED, "the operator Loop is not supported");
-    int n = pack(g, f, in + 2);
-    CM_TRY(build_body(u, s, decoder, f, in + 2, n, &body));
-    CM_TRY(cm_network_add_node(im->cx, u->scope->g, NULL, op, u->name, NULL, in, n + 2, NULL, n,
-                               &node));
-    CM_TRY(cm_node_set_subs(im->cx, node, &body, 1));
-    CM_TRY(cm_node_infer(im->cx, node));
-    unpack(node->out, g, f);
-    return CM_OK;
+    feeds *f = cm_new(k->u->im->tmp, feeds);
+    if (!f && k->st == CM_OK)
+        k->st = cm_fail_memory(k->u->im->cx);
+    if (k->st != CM_OK)
+        return NULL;
+    *f = *r->f;
+    unpack(carried, &g, f);
+    step(k, r->s, &g, decode(k, r->decoder, &g, f));
+    reorder(k, f, g.from);
+    pack(&g, f, carried);
+    return go_on(k, r->s, &g);
 }
 
 static cm_value *input(const cm_pending *u, int i)
@@ -445,8 +289,8 @@ static cm_status read_settings(cm_pending *u, maker *k, settings *s)
     for (int i = 0; i < CM_COUNT(names); i++)
         CM_TRY(cm_up_take_int(u, names[i], fields[i], &found));
     CM_TRY(cm_up_take_int(u, "no_repeat_ngram_size", &ngram, &found));
-    if (s->model != T5 && s->model != WHISPER)
-        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED, "model_type %lld, wanted 1 or 2",
+    if (s->model != GPT && s->model != T5 && s->model != WHISPER)
+        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED, "model_type %lld, wanted 0, 1 or 2",
                        (long long)s->model);
     if (ngram || input(u, 7) || input(u, 8) || input(u, 11) || u->n_out > 2)
         return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED,
@@ -487,36 +331,64 @@ static void finish(maker *k, const settings *s, beams *g)
     add_ended(k, s, g, scores, g->tokens);
 }
 
+/* An encoder and a decoder: the first token of each sequence, and all feeds. */
+static cm_value *begin_pair(maker *k, const settings *s, const cm_attribute *encoder, cm_value *rows,
+                            feeds *f, cm_value **start)
+{
+    cm_pending *u = k->u;
+    cm_value *ids = u->in[0], *mask = input(u, 9);
+    *start = input(u, 10);
+    if (!*start)
+        *start = two(k, "Expand", number(k, CM_I32, (double)s->start),
+                     shape3(k, s->b, s->one, NULL));
+    if (!mask && ids->type.dtype == CM_I32)
+        mask = cast(k, one(k, "Not", two(k, "Equal", ids, number(k, CM_I32, (double)s->pad))),
+                    CM_I32);
+    return encode(k, encoder, s->model, ids, mask, *start, rows, f);
+}
+
+static cm_status find_graphs(cm_pending *u, const settings *s, const cm_attribute **encoder,
+                             const cm_attribute **decoder)
+{
+    *encoder = cm_onnx_find_attr(u, "encoder");
+    *decoder = cm_onnx_find_attr(u, "decoder");
+    bool alone = s->model == GPT;
+    if (!*decoder || !(*decoder)->p->g || (!alone && (!*encoder || !(*encoder)->p->g)))
+        return cm_fail(u->im->cx, CM_ERR_MODEL, "the encoder or the decoder is missing");
+    size_t n = (*decoder)->p->g->input.n;
+    if (n < 1 || n > 4 * MAX_LAYERS)
+        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED, "a decoder of %zu inputs", n);
+    return CM_OK;
+}
+
 cm_status cm_up_beam_search(cm_pending *u)
 {
+    const cm_attribute *encoder, *decoder;
     maker k = {u, CM_OK};
     settings s;
     beams g;
     feeds *f;
     CM_TRY(read_settings(u, &k, &s));
-    const cm_attribute *encoder = cm_onnx_find_attr(u, "encoder");
-    const cm_attribute *decoder = cm_onnx_find_attr(u, "decoder");
-    if (!encoder || !encoder->p->g || !decoder || !decoder->p->g || !decoder->p->g->input.n)
-        return cm_fail(u->im->cx, CM_ERR_MODEL, "the encoder or the decoder is missing");
-    if (decoder->p->g->input.n > 4 * MAX_LAYERS)
-        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED, "a decoder of %zu inputs",
-                       decoder->p->g->input.n);
+    CM_TRY(find_graphs(u, &s, &encoder, &decoder));
     CM_NEW(u->im->cx, u->im->tmp, f, feeds);
-    cm_value *ids = u->in[0], *start = input(u, 10), *mask = input(u, 9);
-    if (!start)
-        start = two(&k, "Expand", number(&k, CM_I32, (double)s.start),
-                    shape3(&k, s.b, s.one, NULL));
-    if (!mask && ids->type.dtype == CM_I32)
-        mask = cast(&k, one(&k, "Not", two(&k, "Equal", ids, number(&k, CM_I32, (double)s.pad))),
-                    CM_I32);
+    cm_value *start = u->in[0], *logits;
     cm_value *rows = two(&k, "Div", range(&k, two(&k, "Mul", s.b, s.n)), s.n);
-    cm_value *logits = encode(&k, encoder, s.model, ids, mask, start, rows, f);
+    if (s.model == GPT) {
+        f->gpt.decoder = decoder;
+        f->gpt.first = cm_onnx_find_attr(u, "init_decoder");
+        logits = read_prompt(&k, &s, start, input(u, 9), rows, f);
+    } else {
+        logits = begin_pair(&k, &s, encoder, rows, f, &start);
+    }
     begin(&k, &s, cast(&k, along(&k, "Gather", 0, start, rows), CM_I64), &g);
     step(&k, &s, &g, logits);
     reorder(&k, f, g.from);
-    cm_value *more = go_on(&k, &s, &g);
+    cm_value *more = go_on(&k, &s, &g), *carried[2 * MAX_LAYERS + 8];
     CM_TRY(k.st);
-    CM_TRY(loop(u, &s, decoder, &g, f, more));
+    round_state r = {&s, decoder, f};
+    int n = pack(&g, f, carried);
+    CM_TRY(cm_expression_loop(u, more, carried, n, turn, &r));
+    unpack(carried, &g, f);
     finish(&k, &s, &g);
     cm_value *wanted = vector(&k, u->in[4], CM_I64);
     cm_value *sequences = cast(&k, first(&k, g.ended, 1, wanted), CM_I32);

@@ -373,7 +373,7 @@ static cm_status read_list(cursor *c, cm_plan_list *l)
     if (named)
         CM_TRY(take_names(c, l->n_outputs, &l->output_names));
     CM_TRY(take_indices(c, "captures", &l->captures, &l->n_captures));
-    CM_TRY(take_count(c, 40, "steps", &l->n_steps));
+    CM_TRY(take_count(c, 52, "steps", &l->n_steps));
     cm_plan_step *steps;
     CM_NEW_N(c->r->cx, c->r->arena, steps, l->n_steps, cm_plan_step);
     for (int i = 0; i < l->n_steps; i++)

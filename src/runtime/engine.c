@@ -97,6 +97,21 @@ static cm_status check_arity(opening *o, const cm_ready_step *s)
     return CM_OK;
 }
 
+static cm_status check_epilogue(opening *o, const cm_epilogue *e)
+{
+    if (!e->program)
+        return CM_OK;
+    cm_program *p; /* some kilobytes */
+    cm_arena_mark mark = cm_arena_save(o->scratch);
+    CM_NEW(o->cx, o->scratch, p, cm_program);
+    CM_TRY(cm_program_parse(o->cx, e->program, strlen(e->program), p));
+    if (p->n_operands > e->n_operands || p->n_outputs != 1)
+        return cm_fail(o->cx, CM_ERR_PLAN, "an epilogue reads %d operands of %d and has %d results",
+                       p->n_operands, e->n_operands, p->n_outputs);
+    cm_arena_restore(o->scratch, mark);
+    return CM_OK;
+}
+
 static cm_status open_list(opening *o, int list);
 
 static cm_status open_step(opening *o, cm_ready_step *s)
@@ -110,6 +125,7 @@ static cm_status open_step(opening *o, cm_ready_step *s)
     CM_TRY(cm_attr_check(o->cx, s->op->attrs, attr));
     CM_TRY(check_attr_dims(o, s->op->attrs, attr));
     s->attr = attr;
+    CM_TRY(check_epilogue(o, &p->epilogue));
     CM_TRY(check_types(o, s));
     s->control = p->kind == CM_STEP_PROBLEM ? -1 : e->n_controls++;
     if (s->control >= 0)

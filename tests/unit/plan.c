@@ -11,7 +11,7 @@ static const char *const network =
     "x: f32[n,4]\nc: bool[]\nk: i64[]\n"
     "@w = f32[4,4] fill 0.5\n@same = f32[4,4] fill 0.5\n@s = str[2] {\"a\", \"bc\"}\n"
     "@q = i4[3] {1, -2, 3}\n"
-    "a = MatMul(x, @w) from \"/one\"\nb = MatMul(a, @same)\n"
+    "a = MatMul(x, @w) from \"/one\"\nb = MatMul(a, @same | a) then \"add x $0; relu %0\"\n"
     "y = If(c) do\n  t = Relu(b)\n  return t\nend do\n  return a\nend\n"
     "z, all = Loop(k, _, y) do\n  i: i64[]\n  g: bool[]\n  v: f32[n,4]\n  u = Add(v, a)\n"
     "  return g, u, v\nend\n"

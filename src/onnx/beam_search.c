@@ -8,21 +8,21 @@
  *
  * Shapes below: b sequences, n beams, bn of both, v tokens in the vocabulary, l tokens so far, m the
  * maximum length. */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "onnx/expression.h"
 #include "onnx/gpt.h"
+#include "onnx/token_scores.h"
 
 enum { MAX_LAYERS = CM_GPT_MAX_LAYERS, GPT = 0, T5 = 1, WHISPER = 2 };
 
 typedef struct settings {
-    int64_t eos, pad, start, model, early;
-    cm_value *one;                    /* [1]: 1 */
-    cm_value *b, *n, *longest, *least; /* [1], int64 */
-    cm_value *penalty;                 /* [1], float: of length */
-    cm_value *repetition;              /* [1], float, or NULL */
+    int64_t pad, start, model, early;
+    cm_value *one;              /* [1]: 1 */
+    cm_value *b, *n, *longest;  /* [1], int64 */
+    cm_value *penalty;          /* [1], float: of length */
+    cm_token_options tokens;
 } settings;
 
 typedef struct beams {
@@ -56,35 +56,17 @@ static void add_ended(maker *k, const settings *s, beams *g, cm_value *scores, c
     g->ended = make(k, "GatherND", pick, 2, batch, 1);
 }
 
-/* Log-probabilities [bn, v] of the next token, bent by the options. */
-static cm_value *bend(maker *k, const settings *s, const beams *g, cm_value *logits)
-{
-    cm_value *p = along(k, "LogSoftmax", -1, logits, NULL);
-    if (s->repetition) { /* tokens that stand already */
-        cm_value *old = along(k, "GatherElements", 1, p, g->tokens);
-        cm_value *bent = where(k, two(k, "Less", old, number(k, CM_F32, 0)),
-                               two(k, "Mul", old, s->repetition), two(k, "Div", old, s->repetition));
-        cm_value *in[] = {p, g->tokens, bent};
-        cm_up_attr a[] = {CM_UP_INT("axis", 1)};
-        p = make(k, "ScatterElements", in, 3, a, 1);
-    }
-    if (s->least) { /* no end before the least length */
-        cm_value *is_eos = two(k, "Equal", range(k, dim(k, p, 1)), list(k, s->eos));
-        cm_value *early = two(k, "Less", dim(k, g->tokens, 1), s->least);
-        p = where(k, two(k, "And", early, is_eos), number(k, CM_F32, -FLT_MAX), p);
-    }
-    return p;
-}
-
 /* One step from logits [bn, v]. */
-static void step(maker *k, const settings *s, beams *g, cm_value *logits)
+static void step(maker *k, const settings *s, beams *g, cm_value *logits, bool is_first)
 {
-    cm_value *p = two(k, "Add", bend(k, s, g, logits), column(k, g->sums));
+    cm_value *p = along(k, "LogSoftmax", -1, cast(k, logits, CM_F32), NULL);
+    p = cm_token_scores(k, &s->tokens, g->tokens, p, is_first);
+    p = two(k, "Add", p, column(k, g->sums));
     cm_value *n2 = two(k, "Add", s->n, s->n), *v = dim(k, logits, 1), *at, *pick;
     cm_value *flat = two(k, "Reshape", p, shape3(k, s->b, list(k, -1), NULL));
     cm_value *best = top(k, flat, n2, true, &at); /* [b, 2n] */
     cm_value *beam = two(k, "Div", at, v), *token = two(k, "Sub", at, two(k, "Mul", beam, v));
-    cm_value *ends = two(k, "Equal", token, list(k, s->eos));
+    cm_value *ends = two(k, "Equal", token, list(k, s->tokens.eos));
     cm_value *base = column(k, two(k, "Mul", range(k, s->b), s->n)); /* [b, 1]: first beam's row */
     cm_value *was_done = column(k, g->done), *open = one(k, "Not", was_done);
     cm_value *flat_all = list(k, -1), *none = number(k, CM_F32, -INFINITY);
@@ -268,7 +250,7 @@ static cm_value *turn(maker *k, cm_value **carried, const void *state)
         return NULL;
     *f = *r->f;
     unpack(carried, &g, f);
-    step(k, r->s, &g, decode(k, r->decoder, &g, f));
+    step(k, r->s, &g, decode(k, r->decoder, &g, f), false);
     reorder(k, f, g.from);
     pack(&g, f, carried);
     return go_on(k, r->s, &g);
@@ -281,20 +263,19 @@ static cm_value *input(const cm_pending *u, int i)
 
 static cm_status read_settings(cm_pending *u, maker *k, settings *s)
 {
-    static const char *const names[] = {"eos_token_id", "pad_token_id", "decoder_start_token_id",
-                                        "model_type", "early_stopping"};
-    int64_t *fields[] = {&s->eos, &s->pad, &s->start, &s->model, &s->early}, ngram = 0;
+    static const char *const names[] = {"pad_token_id", "decoder_start_token_id", "model_type",
+                                        "early_stopping"};
+    int64_t *fields[] = {&s->pad, &s->start, &s->model, &s->early};
     bool found;
-    *s = (settings){.eos = -1, .pad = -1, .start = -1};
+    *s = (settings){.pad = -1, .start = -1};
     for (int i = 0; i < CM_COUNT(names); i++)
         CM_TRY(cm_up_take_int(u, names[i], fields[i], &found));
-    CM_TRY(cm_up_take_int(u, "no_repeat_ngram_size", &ngram, &found));
+    CM_TRY(cm_token_options_read(u, k, 2, 6, 7, 8, &s->tokens));
     if (s->model != GPT && s->model != T5 && s->model != WHISPER)
         return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED, "model_type %lld, wanted 0, 1 or 2",
                        (long long)s->model);
-    if (ngram || input(u, 7) || input(u, 8) || input(u, 11) || u->n_out > 2)
-        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED,
-                       "n-gram limits, vocabulary masks, processors or all scores");
+    if (input(u, 11) || u->n_out > 2)
+        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED, "a logits processor, or the output `scores`");
     int needed[] = {0, 1, 3, 4};
     for (int i = 0; i < CM_COUNT(needed); i++)
         CM_TRY(cm_up_need_input(u, needed[i]));
@@ -302,9 +283,7 @@ static cm_status read_settings(cm_pending *u, maker *k, settings *s)
     s->b = dim(k, u->in[0], 0);
     s->n = vector(k, u->in[3], CM_I64);
     s->longest = vector(k, u->in[1], CM_I64);
-    s->least = input(u, 2) ? vector(k, u->in[2], CM_I64) : NULL;
     s->penalty = input(u, 5) ? vector(k, u->in[5], CM_F32) : cast(k, s->one, CM_F32);
-    s->repetition = input(u, 6) ? vector(k, u->in[6], CM_F32) : NULL;
     return k->st;
 }
 
@@ -381,7 +360,7 @@ cm_status cm_up_beam_search(cm_pending *u)
         logits = begin_pair(&k, &s, encoder, rows, f, &start);
     }
     begin(&k, &s, cast(&k, along(&k, "Gather", 0, start, rows), CM_I64), &g);
-    step(&k, &s, &g, logits);
+    step(&k, &s, &g, logits, true);
     reorder(&k, f, g.from);
     cm_value *more = go_on(&k, &s, &g), *carried[2 * MAX_LAYERS + 8];
     CM_TRY(k.st);

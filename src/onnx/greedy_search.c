@@ -3,39 +3,27 @@
  *
  * Each step takes the likeliest token; a sequence that came to its end goes on with padding; the loop
  * ends when all have, or at the maximum length. */
-#include <float.h>
 #include <string.h>
 
 #include "onnx/gpt.h"
+#include "onnx/token_scores.h"
 
 typedef struct greedy {
-    int64_t eos, pad;
-    cm_value *longest, *least, *repetition; /* [1]; the last two may be NULL */
+    int64_t pad;
+    cm_value *longest; /* [1] */
+    cm_token_options options;
     cm_gpt gpt;
     cm_value *past[CM_GPT_MAX_LAYERS];
     cm_value *tokens; /* [b, l] int64 */
     cm_value *ended;  /* [b] bool */
 } greedy;
 
-static void step(maker *k, greedy *g, cm_value *logits)
+static void step(maker *k, greedy *g, cm_value *logits, bool is_first)
 {
-    cm_value *p = cast(k, logits, CM_F32), *none = number(k, CM_F32, -FLT_MAX);
-    if (g->repetition) {
-        cm_value *old = along(k, "GatherElements", 1, p, g->tokens);
-        cm_value *bent = where(k, two(k, "Less", old, number(k, CM_F32, 0)),
-                               two(k, "Mul", old, g->repetition), two(k, "Div", old, g->repetition));
-        cm_value *in[] = {p, g->tokens, bent};
-        cm_up_attr a[] = {CM_UP_INT("axis", 1)};
-        p = make(k, "ScatterElements", in, 3, a, 1);
-    }
-    if (g->least) {
-        cm_value *is_eos = two(k, "Equal", range(k, dim(k, p, 1)), list(k, g->eos));
-        cm_value *early = two(k, "Less", dim(k, g->tokens, 1), g->least);
-        p = where(k, two(k, "And", early, is_eos), none, p);
-    }
+    cm_value *p = cm_token_scores(k, &g->options, g->tokens, cast(k, logits, CM_F32), is_first);
     cm_up_attr best[] = {CM_UP_INT("axis", 1), CM_UP_INT("keepdims", 0)};
     cm_value *next = make(k, "ArgMax", &p, 1, best, 2);
-    g->ended = two(k, "Or", g->ended, two(k, "Equal", next, number(k, CM_I64, (double)g->eos)));
+    g->ended = two(k, "Or", g->ended, two(k, "Equal", next, number(k, CM_I64, (double)g->options.eos)));
     next = where(k, g->ended, number(k, CM_I64, (double)g->pad), next);
     g->tokens = along(k, "Concat", 1, g->tokens, column(k, next));
 }
@@ -73,29 +61,24 @@ static cm_value *turn(maker *k, cm_value **carried, const void *state)
         return NULL;
     unpack(carried, g);
     cm_value *logits = cm_gpt_run(k, &g->gpt, g->tokens, g->past, false);
-    step(k, g, logits);
+    step(k, g, logits, false);
     pack(g, carried);
     return go_on(k, g);
 }
 
 static cm_status read_settings(cm_pending *u, maker *k, greedy *g)
 {
-    int64_t model = 0, ngram = 0;
+    int64_t model = 0;
     bool found;
-    g->eos = g->pad = -1;
-    CM_TRY(cm_up_take_int(u, "eos_token_id", &g->eos, &found));
+    g->pad = -1;
     CM_TRY(cm_up_take_int(u, "pad_token_id", &g->pad, &found));
     CM_TRY(cm_up_take_int(u, "model_type", &model, &found));
-    CM_TRY(cm_up_take_int(u, "no_repeat_ngram_size", &ngram, &found));
-    bool masks = (u->n_in > 4 && u->in[4]) || (u->n_in > 5 && u->in[5]);
-    if (model != 0 || ngram || masks)
-        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED,
-                       "model_type %lld, n-gram limits or vocabulary masks", (long long)model);
+    if (model != 0)
+        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED, "model_type %lld, wanted 0", (long long)model);
+    CM_TRY(cm_token_options_read(u, k, 2, 3, 4, 5, &g->options));
     CM_TRY(cm_up_need_input(u, 0));
     CM_TRY(cm_up_need_input(u, 1));
     g->longest = vector(k, u->in[1], CM_I64);
-    g->least = u->n_in > 2 && u->in[2] ? vector(k, u->in[2], CM_I64) : NULL;
-    g->repetition = u->n_in > 3 && u->in[3] ? vector(k, u->in[3], CM_F32) : NULL;
     g->gpt.decoder = cm_onnx_find_attr(u, "decoder");
     g->gpt.first = cm_onnx_find_attr(u, "init_decoder");
     if (!g->gpt.decoder || !g->gpt.decoder->p->g)
@@ -114,7 +97,7 @@ cm_status cm_up_greedy_search(cm_pending *u)
     g->tokens = cast(&k, ids, CM_I64);
     g->ended = cast(&k, two(&k, "Expand", number(&k, CM_I32, 0), dim(&k, ids, 0)), CM_BOOL);
     cm_value *logits = cm_gpt_run(&k, &g->gpt, g->tokens, g->past, true);
-    step(&k, g, logits);
+    step(&k, g, logits, true);
     cm_value *more = go_on(&k, g), *carried[CM_GPT_MAX_LAYERS + 2];
     CM_TRY(k.st);
     int n = pack(g, carried);

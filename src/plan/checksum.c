@@ -32,8 +32,8 @@ static void add_block(uint64_t *lane, const unsigned char *p)
 
 void cm_checksum_begin(cm_checksum_state *s)
 {
-    *s = (cm_checksum_state){.lane = {0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0,
-                                      0x082EFA98EC4E6C89}};
+    *s = (cm_checksum_state){
+        .lane = {0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0, 0x082EFA98EC4E6C89}};
 }
 
 void cm_checksum_add(cm_checksum_state *s, const void *bytes, size_t n)

@@ -10,7 +10,7 @@
 #define CM_PLAN_MAGIC "CAMEOPLN"
 
 enum {
-    CM_PLAN_VERSION = 1,      /* what this library writes; it reads 1 up to this */
+    CM_PLAN_VERSION = 1, /* what this library writes; it reads 1 up to this */
     CM_PLAN_HEADER_BYTES = 64,
     CM_PLAN_ENTRY_BYTES = 40, /* of the section table */
     CM_PLAN_PAGE = 4096,      /* sections begin at multiples of it */

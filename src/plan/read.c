@@ -285,7 +285,8 @@ static cm_status take_operands(cursor *c, const cm_operand **out, int *n)
         CM_TRY(take_i32(c, &o->value));
         CM_TRY(take_u32(c, &flags));
         if (flags & ~(uint32_t)(CM_OPERAND_LAYOUT | CM_OPERAND_QUANT))
-            return cm_fail(c->r->cx, CM_ERR_PLAN, "the plan's operand flags %u are not known", flags);
+            return cm_fail(c->r->cx, CM_ERR_PLAN, "the plan's operand flags %u are not known",
+                           flags);
         if (flags & CM_OPERAND_LAYOUT) {
             int kind;
             CM_TRY(take_enum(c, CM_LAYOUT_BLOCKED + 1, "layout", &kind));
@@ -437,20 +438,20 @@ static cm_status check_head(reader *r, uint32_t *n_sections)
                        "the plan has format version %u, this library reads 1 to %d", version,
                        CM_PLAN_VERSION);
     if (total != r->n)
-        return cm_fail(r->cx, CM_ERR_PLAN,
-                       "the plan is %s: found %zu bytes, wanted %llu",
+        return cm_fail(r->cx, CM_ERR_PLAN, "the plan is %s: found %zu bytes, wanted %llu",
                        r->n < total ? "cut short" : "damaged", r->n, (unsigned long long)total);
     if (*n_sections > CM_PLAN_MAX_SECTIONS ||
         *n_sections > (r->n - CM_PLAN_HEADER_BYTES) / CM_PLAN_ENTRY_BYTES)
         return cm_fail(r->cx, CM_ERR_PLAN, "the plan is damaged: it states %u sections",
                        *n_sections);
 #ifndef CM_FUZZ_NO_CHECKSUM
-    uint64_t sum = cm_checksum(r->bytes + CM_PLAN_HEADER_BYTES,
-                               (size_t)*n_sections * CM_PLAN_ENTRY_BYTES);
+    uint64_t sum =
+        cm_checksum(r->bytes + CM_PLAN_HEADER_BYTES, (size_t)*n_sections * CM_PLAN_ENTRY_BYTES);
     if (sum != table_sum)
-        return cm_fail(r->cx, CM_ERR_PLAN,
-                       "the plan is damaged: its section table has checksum %016llx, wanted %016llx",
-                       (unsigned long long)sum, (unsigned long long)table_sum);
+        return cm_fail(
+            r->cx, CM_ERR_PLAN,
+            "the plan is damaged: its section table has checksum %016llx, wanted %016llx",
+            (unsigned long long)sum, (unsigned long long)table_sum);
 #endif
     return CM_OK;
 }
@@ -460,10 +461,10 @@ static const struct {
     const char *name;
     bool required, many;
 } known[] = {
-    {CM_SECTION_STRINGS, "strings", true, false}, {CM_SECTION_DIMS, "dims", true, false},
-    {CM_SECTION_META, "meta", true, false},       {CM_SECTION_VALUES, "values", true, false},
+    {CM_SECTION_STRINGS, "strings", true, false},  {CM_SECTION_DIMS, "dims", true, false},
+    {CM_SECTION_META, "meta", true, false},        {CM_SECTION_VALUES, "values", true, false},
     {CM_SECTION_RECIPES, "recipes", false, false}, {CM_SECTION_VARIANT, "variant", true, true},
-    {CM_SECTION_TARGET, "target", false, true},   {CM_SECTION_ALIASES, "aliases", false, false},
+    {CM_SECTION_TARGET, "target", false, true},    {CM_SECTION_ALIASES, "aliases", false, false},
     {CM_SECTION_WEIGHTS, "weights", true, false},
 };
 

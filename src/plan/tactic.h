@@ -14,13 +14,13 @@
 /* A problem with its shapes bound, as a tactic is shown it. */
 typedef struct cm_problem {
     cm_problem_kind kind;
-    const char *op;         /* EVALUATE: the operator */
+    const char *op; /* EVALUATE: the operator */
     const void *attr;
     int n_in, n_out;
     const cm_operand *in, *out;
     const cm_type *const *in_types, *const *out_types; /* NULL: absent; dims are numbers */
-    const bool *constant;   /* per input: the same in every run */
-    cm_program epilogue;    /* n 0: none */
+    const bool *constant;                              /* per input: the same in every run */
+    const cm_program *epilogue;                        /* NULL: none */
 } cm_problem;
 
 /* Tunable numbers; what each means is the tactic's. */

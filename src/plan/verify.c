@@ -114,8 +114,8 @@ static cm_status check_list(verifier *v, int32_t index, int depth)
                        "the plan is damaged: step list %d of %d is missing or named twice", index,
                        v->variant->n_lists);
     if (depth > CM_PLAN_MAX_NESTING)
-        return cm_fail(v->cx, CM_ERR_PLAN,
-                       "the plan nests control steps more than %d deep", CM_PLAN_MAX_NESTING);
+        return cm_fail(v->cx, CM_ERR_PLAN, "the plan nests control steps more than %d deep",
+                       CM_PLAN_MAX_NESTING);
     v->visited[index] = 1;
     v->n_visited++;
     const cm_plan_list *l = &v->variant->lists[index];

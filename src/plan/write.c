@@ -436,8 +436,8 @@ static cm_status write_head(writer *w, sink *out)
     cm_buf_u64(&head, table_sum);
     cm_buf_zeros(&head, CM_PLAN_HEADER_BYTES - 32);
     cm_buf_bytes(&head, table.data, table.n);
-    cm_status st = table.failed || head.failed ? cm_fail_memory(w->cx)
-                                               : put(w->cx, out, head.data, head.n);
+    cm_status st =
+        table.failed || head.failed ? cm_fail_memory(w->cx) : put(w->cx, out, head.data, head.n);
     cm_buf_deinit(&head);
     cm_buf_deinit(&table);
     return st;

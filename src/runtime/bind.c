@@ -9,7 +9,8 @@
 
 static const char *kind_name(cm_kind k)
 {
-    static const char *const names[] = {"nothing", "a tensor", "a sequence", "an optional", "a map"};
+    static const char *const names[] = {"nothing", "a tensor", "a sequence", "an optional",
+                                        "a map"};
     return names[k];
 }
 

@@ -63,6 +63,11 @@ cm_status cm_context_create(cm_ctx *cx, cm_engine *e, const cm_context_options *
                             cm_context **out)
 {
     static const cm_context_options defaults = {0};
+    if (options && options->target && options->target->kind != CM_DEVICE_CPU) {
+        char text[64];
+        return cm_fail(cx, CM_ERR_UNSUPPORTED, "target %s: this build runs on the CPU only",
+                       cm_target_text(text, sizeof text, options->target));
+    }
     cm_context *c = cm_alloc(cx->allocator, sizeof *c, 64);
     if (!c)
         return cm_fail_memory(cx);

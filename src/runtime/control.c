@@ -204,7 +204,8 @@ static cm_status end_carried(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
     for (int k = 0; k < n && k < s->plan->n_out; k++) {
         if (s->plan->out[k].value < 0)
             continue;
-        cm_slot *from = &c->slots[body->inputs[first_in + k]], *to = &c->slots[s->plan->out[k].value];
+        cm_slot *from = &c->slots[body->inputs[first_in + k]],
+                *to = &c->slots[s->plan->out[k].value];
         if (from->owned) {
             swap_rooms(&from->room, &to->room);
             to->datum = from->datum;
@@ -315,8 +316,9 @@ static cm_status begin_scanned(cm_ctx *cx, cm_context *c, const cm_ready_step *s
         *t = d->tensor;
         int64_t axis = entry(&a->scan_input_axes, m);
         if (axis < -t->rank || axis >= t->rank)
-            return cm_fail(cx, CM_ERR_DATA, "scanned input %d: axis %lld is out of range for rank %d",
-                           m, (long long)axis, t->rank);
+            return cm_fail(cx, CM_ERR_DATA,
+                           "scanned input %d: axis %lld is out of range for rank %d", m,
+                           (long long)axis, t->rank);
         int64_t n = t->dims[axis < 0 ? axis + t->rank : axis];
         if (m && n != *length)
             return cm_fail(cx, CM_ERR_DATA, "scanned input %d has length %lld, input 0 %lld", m,
@@ -396,8 +398,8 @@ static cm_status shapeless(cm_ctx *cx, cm_arena *arena, const cm_type *t, const 
         return CM_OK;
     cm_type *copy;
     CM_NEW(cx, arena, copy, cm_type);
-    *copy = (cm_type){.kind = t->kind, .dtype = t->dtype, .key = t->key,
-                      .rank = t->kind == CM_TENSOR ? -1 : 0};
+    *copy = (cm_type){
+        .kind = t->kind, .dtype = t->dtype, .key = t->key, .rank = t->kind == CM_TENSOR ? -1 : 0};
     CM_TRY(shapeless(cx, arena, t->elem, &copy->elem));
     *out = copy;
     return CM_OK;

@@ -129,8 +129,13 @@ static cm_status view_shape(cm_ctx *cx, const cm_context *c, const cm_ready_step
             in[i].constant = &c->in[i]->tensor;
     }
     out[0].wanted = true;
-    cm_infer f = {.cx = cx, .op = s->op, .attr = s->attr, .n_in = n_in, .in = in,
-                  .n_out = s->plan->n_out, .out = out};
+    cm_infer f = {.cx = cx,
+                  .op = s->op,
+                  .attr = s->attr,
+                  .n_in = n_in,
+                  .in = in,
+                  .n_out = s->plan->n_out,
+                  .out = out};
     CM_TRY(cm_op_infer(&f));
     const cm_type *r = &out[0].type;
     if (r->kind != CM_TENSOR || r->rank < 0 || !cm_tensor_shape(t, r->dtype, r->rank, r->dims))

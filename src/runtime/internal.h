@@ -70,7 +70,7 @@ typedef struct cm_stack {
     bool reversed;
     int64_t length; /* how many will come, -1: not known */
     int64_t hint;
-    int64_t n;      /* how many have */
+    int64_t n; /* how many have */
 } cm_stack;
 
 /* What a control step needs from one iteration to the next. */
@@ -108,7 +108,7 @@ struct cm_context {
     cm_control *controls;
     const cm_datum **in; /* room for one step's operands */
     cm_datum **out;
-    cm_datum *inputs; /* as the caller set them; kind CM_NOTHING: not set */
+    cm_datum *inputs;       /* as the caller set them; kind CM_NOTHING: not set */
     cm_datum *bound_inputs; /* shapes at the last bind */
     bool bound, ran;
     int64_t *symbols; /* their values, by index */

@@ -8,7 +8,7 @@
 typedef struct cm_interval {
     int first, last; /* positions, both counted in */
     size_t bytes;
-    size_t offset;   /* the answer, a multiple of 64 */
+    size_t offset; /* the answer, a multiple of 64 */
 } cm_interval;
 
 enum { CM_MEMORY_ALIGN = 64 };
@@ -16,7 +16,7 @@ enum { CM_MEMORY_ALIGN = 64 };
 /* Place intervals, given in order of `first`, so that no two that overlap in time overlap in memory.
  * Empty ones share offset 0. *total is the size of the arena.
  * `scratch` holds tables until the call returns. CM_ERR_MEMORY also when the total overflows. */
-cm_status cm_memory_plan(cm_ctx *cx, cm_arena *scratch, cm_interval *v, int n, size_t *total)
-    CM_MUST_USE;
+cm_status cm_memory_plan(cm_ctx *cx, cm_arena *scratch, cm_interval *v, int n,
+                         size_t *total) CM_MUST_USE;
 
 #endif

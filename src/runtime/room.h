@@ -25,7 +25,8 @@ cm_arena *cm_room_current(const cm_room *r); /* the one in use; NULL before the 
 cm_status cm_room_copy(cm_ctx *cx, cm_room *r, const cm_datum *src, cm_datum *dst) CM_MUST_USE;
 
 /* A deep copy in an arena. */
-cm_status cm_datum_copy(cm_ctx *cx, cm_arena *arena, const cm_datum *src, cm_datum *dst) CM_MUST_USE;
+cm_status cm_datum_copy(cm_ctx *cx, cm_arena *arena, const cm_datum *src,
+                        cm_datum *dst) CM_MUST_USE;
 cm_status cm_string_copy(cm_ctx *cx, cm_arena *arena, cm_str *s) CM_MUST_USE; /* in place */
 /* A tensor of anything but strings: can be copied byte by byte. */
 static inline bool cm_datum_is_plain(const cm_datum *d)

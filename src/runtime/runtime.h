@@ -51,8 +51,9 @@ typedef void (*cm_profile_fn)(void *user, int step, uint64_t start_ns, uint64_t 
 typedef void *(*cm_output_fn)(void *user, int output, const cm_tensor *t, size_t bytes);
 
 typedef struct cm_context_options {
-    int threads;   /* 0: one per core; 1: no thread is made */
-    uint64_t seed; /* of the random generator; 0 is a seed like any other */
+    int threads;             /* 0: one per core; 1: no thread is made */
+    uint64_t seed;           /* of the random generator; 0 is a seed like any other */
+    const cm_target *target; /* NULL: the CPU */
     cm_profile_fn profile;
     void *profile_user;
 } cm_context_options;
@@ -71,8 +72,8 @@ cm_status cm_context_set_input(cm_ctx *cx, cm_context *c, int i, const cm_datum 
 cm_status cm_context_input_memory(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t *dims,
                                   cm_tensor *out) CM_MUST_USE;
 /* Only the shape, to bind and ask what follows from it; the data comes later. */
-cm_status cm_context_set_shape(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t *dims)
-    CM_MUST_USE;
+cm_status cm_context_set_shape(cm_ctx *cx, cm_context *c, int i, int rank,
+                               const int64_t *dims) CM_MUST_USE;
 
 /* Check the inputs' shapes against their types, give symbols their values and plan memory. Running
  * does it too; doing it before tells memory and output shapes. Cheap while shapes stay the same. */
@@ -87,11 +88,11 @@ size_t cm_context_total_bytes(const cm_context *c);
 /* The caller's memory for output i, used by every run until changed; NULL: ours again. The result is
  * written there straight where that can be, else copied. Too little: the run fails and says how much
  * is wanted. Not for strings, sequences, optionals and maps. */
-cm_status cm_context_set_output(cm_ctx *cx, cm_context *c, int i, void *data, size_t bytes)
-    CM_MUST_USE;
+cm_status cm_context_set_output(cm_ctx *cx, cm_context *c, int i, void *data,
+                                size_t bytes) CM_MUST_USE;
 /* The same with a function that is asked during the run. NULL: none. */
-cm_status cm_context_set_output_fn(cm_ctx *cx, cm_context *c, int i, cm_output_fn fn, void *user)
-    CM_MUST_USE;
+cm_status cm_context_set_output_fn(cm_ctx *cx, cm_context *c, int i, cm_output_fn fn,
+                                   void *user) CM_MUST_USE;
 
 /* Run once. Failures name the node. cx->cancel and cx->deadline_ns are looked at before every step
  * and every iteration. */

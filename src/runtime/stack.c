@@ -48,7 +48,8 @@ static cm_status check_item(cm_ctx *cx, const cm_stack *s, const cm_tensor *t)
     char found[256], wanted[256];
     if (t->dtype == s->each.dtype && cm_tensor_same_shape(t, &s->each))
         return CM_OK;
-    return cm_fail(cx, CM_ERR_DATA, "a scanned output is %s%s in iteration %lld, before it was %s%s",
+    return cm_fail(cx, CM_ERR_DATA,
+                   "a scanned output is %s%s in iteration %lld, before it was %s%s",
                    cm_dtype_name(t->dtype), cm_shape_text(found, sizeof found, t->rank, t->dims),
                    (long long)s->n, cm_dtype_name(s->each.dtype),
                    cm_shape_text(wanted, sizeof wanted, s->each.rank, s->each.dims));

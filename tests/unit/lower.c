@@ -15,8 +15,9 @@ static int count(const cm_plan *p, cm_storage storage)
 static void nodes_become_steps(void **state)
 {
     run_case *t = *state;
-    build(t, "x: f32[n,4]\n@w = f32[4,2] fill 1\n@unused = f32[9] fill 2\n"
-             "a = MatMul(x, @w) from \"/m\", \"/n\"\ny = Softmax(a) {axis=0}\nreturn y as \"out\"\n");
+    build(t,
+          "x: f32[n,4]\n@w = f32[4,2] fill 1\n@unused = f32[9] fill 2\n"
+          "a = MatMul(x, @w) from \"/m\", \"/n\"\ny = Softmax(a) {axis=0}\nreturn y as \"out\"\n");
     const cm_plan_list *l = &t->plan->variants[0].lists[0];
     assert_int_equal(t->plan->n_values, 4);
     assert_int_equal(count(t->plan, CM_STORE_INPUT), 1);

@@ -104,8 +104,7 @@ static void equal_constants_are_stored_once_and_aligned(void **state)
 static void refused(run_case *t, const char *why)
 {
     cm_plan *p;
-    assert_int_equal(CM_ERR_PLAN,
-                     cm_plan_read(&t->cx, &t->arena, t->bytes.data, t->bytes.n, &p));
+    assert_int_equal(CM_ERR_PLAN, cm_plan_read(&t->cx, &t->arena, t->bytes.data, t->bytes.n, &p));
     if (!strstr(t->cx.message, why))
         fail_msg("found: %s\nwanted: %s", t->cx.message, why);
 }

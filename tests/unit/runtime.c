@@ -5,7 +5,11 @@
 #include <pthread.h>
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, case_setup, case_teardown)
-#define DIMS(...)  (const int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                                                                  \
+    (const int64_t[])                                                                              \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 
 static const char *const chain = "x: f32[n,2]\n"
                                  "y: f32[n,2]\n"
@@ -282,11 +286,12 @@ static void loops_nest(void **state)
 static void scans_cut_and_stack_along_any_axis(void **state)
 {
     run_case *t = *state;
-    load(t, "x: i64[2,n]\ny: i64[n,2]\n@z = i64[2] {0, 0}\n"
-            "s, o, p = Scan(@z, x, y) {num_scan_inputs=2, scan_input_axes=[1,-2], "
-            "scan_input_directions=[0,1], scan_output_axes=[-1,0], scan_output_directions=[0,1]} do\n"
-            "  a: i64[2]\n  b: i64[2]\n  c: i64[2]\n  d = Add(a, b)\n  e = Mul(b, c)\n"
-            "  return d, d, e\nend\nreturn s, o, p\n");
+    load(t,
+         "x: i64[2,n]\ny: i64[n,2]\n@z = i64[2] {0, 0}\n"
+         "s, o, p = Scan(@z, x, y) {num_scan_inputs=2, scan_input_axes=[1,-2], "
+         "scan_input_directions=[0,1], scan_output_axes=[-1,0], scan_output_directions=[0,1]} do\n"
+         "  a: i64[2]\n  b: i64[2]\n  c: i64[2]\n  d = Add(a, b)\n  e = Mul(b, c)\n"
+         "  return d, d, e\nend\nreturn s, o, p\n");
     const int64_t x[6] = {1, 2, 3, 4, 5, 6}, y[6] = {1, 1, 10, 10, 100, 100};
     for (int k = 0; k < 2; k++) {
         give(t, 0, CM_I64, 2, DIMS(2, 3), x);

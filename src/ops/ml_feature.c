@@ -91,7 +91,9 @@ static cm_status infer_vectorizer(cm_infer *f)
                        (long long)a->inputdimensions.n, f->n_in);
     cm_dim rows = 1, total = 0;
     for (int i = 0; i < f->n_in; i++) {
-        if (!f->in[i].type || !cm_infer_ranked(f, i)) {
+        if (!f->in[i].type)
+            return cm_fail(f->cx, CM_ERR_MODEL, "input %d is required but absent", i);
+        if (!cm_infer_ranked(f, i)) {
             cm_infer_unknown(f, 0);
             return CM_OK;
         }

@@ -120,7 +120,7 @@ static cm_status wrong_count(cm_infer *f, const char *what, int64_t found, int64
 static int64_t known_features(cm_infer *f)
 {
     int64_t n;
-    if (!cm_infer_ranked(f, 0) ||
+    if (cm_infer_rank(f, 0) < 1 ||
         !cm_infer_const(f, cm_infer_dim(f, 0, cm_infer_rank(f, 0) - 1), &n))
         return -1;
     return n;

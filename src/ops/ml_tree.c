@@ -110,6 +110,16 @@ static double base_value(const model *m, int64_t i)
                           : (double)m->base[i];
 }
 
+static cm_status check_targets(cm_ctx *cx, const model *m)
+{
+    if (m->n < 1)
+        return cm_fail(cx, CM_ERR_MODEL, "%lld targets", (long long)m->n);
+    if (m->base_tensor && !cm_dtype_is_float(m->base_tensor->dtype))
+        return cm_fail(cx, CM_ERR_MODEL, "base_values_as_tensor is of %s",
+                       cm_dtype_name(m->base_tensor->dtype));
+    return CM_OK;
+}
+
 #define COMMON_NODES(a)                                                                            \
     .nodes_treeids = (a)->nodes_treeids, .nodes_nodeids = (a)->nodes_nodeids,                      \
     .nodes_featureids = (a)->nodes_featureids, .nodes_truenodeids = (a)->nodes_truenodeids,        \
@@ -144,6 +154,7 @@ static cm_status read_classifier(cm_ctx *cx, const classifier_attr *a, bool buil
     if (m->n_base && m->n_base != m->n && !(m->n_base == 1 && m->n <= 2))
         return cm_fail(cx, CM_ERR_MODEL, "base_values has %lld entries for %lld classes",
                        (long long)m->n_base, (long long)m->n);
+    CM_TRY(check_targets(cx, m));
     if (!build)
         return CM_OK;
     CM_TRY(cm_forest_from_nodes(cx, &nodes, m->n, &m->forest));
@@ -179,6 +190,7 @@ static cm_status read_regressor(cm_ctx *cx, const regressor_attr *a, bool build,
     if (m->n_base && m->n_base != m->n)
         return cm_fail(cx, CM_ERR_MODEL, "base_values has %lld entries for %lld targets",
                        (long long)m->n_base, (long long)m->n);
+    CM_TRY(check_targets(cx, m));
     return build ? cm_forest_from_nodes(cx, &nodes, m->n, &m->forest) : CM_OK;
 }
 
@@ -193,6 +205,7 @@ static cm_status read_tree(cm_ctx *cx, const cm_tree_attr *a, bool build, model 
     m->how = (aggregate)a->aggregate_function;
     m->transform = (cm_ml_transform)a->post_transform;
     m->n = a->n_targets;
+    CM_TRY(check_targets(cx, m));
     return build ? cm_forest_from_tree(cx, a, &m->forest) : CM_OK;
 }
 
@@ -200,12 +213,14 @@ static cm_status read_tree(cm_ctx *cx, const cm_tree_attr *a, bool build, model 
 static cm_status read_model(cm_ctx *cx, cm_op_id op, const void *attr, bool build, model *m)
 {
     memset(m, 0, sizeof *m);
-    CM_TRY(op == CM_OP_TREE_ENSEMBLE              ? read_tree(cx, attr, build, m)
-           : op == CM_OP_TREE_ENSEMBLE_CLASSIFIER ? read_classifier(cx, attr, build, m)
-                                                  : read_regressor(cx, attr, build, m));
-    if (m->n < 1)
-        return cm_fail(cx, CM_ERR_MODEL, "%lld targets", (long long)m->n);
-    return CM_OK;
+    switch (op) {
+    case CM_OP_TREE_ENSEMBLE:
+        return read_tree(cx, attr, build, m);
+    case CM_OP_TREE_ENSEMBLE_CLASSIFIER:
+        return read_classifier(cx, attr, build, m);
+    default:
+        return read_regressor(cx, attr, build, m);
+    }
 }
 
 static cm_status infer(cm_infer *f)

@@ -15,6 +15,13 @@ static cm_status check_length(cm_ctx *cx, const char *what, int64_t found, int64
                    (long long)wanted);
 }
 
+static cm_status check_numbers(cm_ctx *cx, const char *what, const cm_tensor *t, int64_t n)
+{
+    if (!cm_dtype_is_float(t->dtype) && !cm_dtype_is_integer(t->dtype))
+        return cm_fail(cx, CM_ERR_MODEL, "%s is of %s", what, cm_dtype_name(t->dtype));
+    return check_length(cx, what, cm_tensor_elems(t), n);
+}
+
 static cm_status check_index(cm_ctx *cx, const char *what, int64_t i, int64_t found, int64_t n)
 {
     if (found >= 0 && found < n)
@@ -106,8 +113,11 @@ static cm_status check_tree_lists(cm_ctx *cx, const cm_tree_attr *a, int64_t n, 
 {
     if (!a->nodes_splits || !a->nodes_modes || !a->leaf_weights)
         return cm_fail(cx, CM_ERR_MODEL, "nodes_splits, nodes_modes or leaf_weights is missing");
-    CM_TRY(check_length(cx, "nodes_splits", cm_tensor_elems(a->nodes_splits), n));
-    CM_TRY(check_length(cx, "nodes_modes", cm_tensor_elems(a->nodes_modes), n));
+    CM_TRY(check_numbers(cx, "nodes_splits", a->nodes_splits, n));
+    CM_TRY(check_numbers(cx, "nodes_modes", a->nodes_modes, n));
+    if (a->membership_values)
+        CM_TRY(check_numbers(cx, "membership_values", a->membership_values,
+                             cm_tensor_elems(a->membership_values)));
     CM_TRY(check_length(cx, "nodes_truenodeids", a->nodes_truenodeids.n, n));
     CM_TRY(check_length(cx, "nodes_falsenodeids", a->nodes_falsenodeids.n, n));
     CM_TRY(check_length(cx, "nodes_trueleafs", a->nodes_trueleafs.n, n));
@@ -115,7 +125,7 @@ static cm_status check_tree_lists(cm_ctx *cx, const cm_tree_attr *a, int64_t n, 
     if (a->nodes_missing_value_tracks_true.n)
         CM_TRY(check_length(cx, "nodes_missing_value_tracks_true",
                             a->nodes_missing_value_tracks_true.n, n));
-    return check_length(cx, "leaf_weights", cm_tensor_elems(a->leaf_weights), n_leaves);
+    return check_numbers(cx, "leaf_weights", a->leaf_weights, n_leaves);
 }
 
 static cm_status read_leaves(cm_ctx *cx, const cm_tree_attr *a, cm_forest *f)
@@ -231,22 +241,23 @@ static cm_status resolve(cm_ctx *cx, const id_table *t, const cm_forest *f, int6
 
 static cm_status check_node_lists(cm_ctx *cx, const cm_tree_nodes *a, int64_t n)
 {
-    const int64_t n_values =
-        a->nodes_values_as_tensor ? cm_tensor_elems(a->nodes_values_as_tensor) : a->nodes_values.n;
-    const int64_t n_weights =
-        a->vote_weights_as_tensor ? cm_tensor_elems(a->vote_weights_as_tensor) : a->vote_weights.n;
     CM_TRY(check_length(cx, "nodes_nodeids", a->nodes_nodeids.n, n));
     CM_TRY(check_length(cx, "nodes_featureids", a->nodes_featureids.n, n));
     CM_TRY(check_length(cx, "nodes_truenodeids", a->nodes_truenodeids.n, n));
     CM_TRY(check_length(cx, "nodes_falsenodeids", a->nodes_falsenodeids.n, n));
     CM_TRY(check_length(cx, "nodes_modes", a->nodes_modes.n, n));
-    CM_TRY(check_length(cx, "nodes_values", n_values, n));
+    CM_TRY(a->nodes_values_as_tensor
+               ? check_numbers(cx, "nodes_values_as_tensor", a->nodes_values_as_tensor, n)
+               : check_length(cx, "nodes_values", a->nodes_values.n, n));
     if (a->nodes_missing_value_tracks_true.n)
         CM_TRY(check_length(cx, "nodes_missing_value_tracks_true",
                             a->nodes_missing_value_tracks_true.n, n));
     CM_TRY(check_length(cx, "node ids of the leaves' votes", a->vote_nodeids.n, a->vote_ids.n));
     CM_TRY(check_length(cx, "tree ids of the leaves' votes", a->vote_treeids.n, a->vote_ids.n));
-    return check_length(cx, "weights of the leaves' votes", n_weights, a->vote_ids.n);
+    if (a->vote_weights_as_tensor)
+        return check_numbers(cx, "weights of the leaves' votes", a->vote_weights_as_tensor,
+                             a->vote_ids.n);
+    return check_length(cx, "weights of the leaves' votes", a->vote_weights.n, a->vote_ids.n);
 }
 
 /* Votes sorted by leaf: count, add up, place. Votes of nodes that are no leaves are left out. */

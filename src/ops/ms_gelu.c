@@ -36,10 +36,11 @@ static const char *function_name(cm_op_id id)
     }
 }
 
-/* Bias: a vector as long as the last axis; BiasDropout's may have the shape of the data. */
+/* Bias: a vector as long as the last axis; BiasDropout's may have the shape of the data; FastGelu's
+ * is of any length and repeats over the elements. */
 static cm_status check_bias(cm_infer *f)
 {
-    if (!cm_expect_known(f, 0) || !cm_expect_known(f, 1))
+    if (!cm_expect_known(f, 0) || !cm_expect_known(f, 1) || f->op->id == CM_OP_MS_FAST_GELU)
         return CM_OK;
     int rank = cm_infer_rank(f, 0);
     const cm_dim *dims = f->in[0].type->dims;
@@ -179,6 +180,8 @@ static cm_status eval(cm_eval *e)
     if (cm_eval_has(e, 1)) {
         CM_TRY(cm_eval_as_f64(e, 1, &r.bias));
         r.n_bias = cm_tensor_elems(cm_eval_in(e, 1));
+        if (r.n_bias == 0)
+            r.bias = NULL;
     }
     if (cm_eval_has(e, 2))
         CM_TRY(cm_eval_as_f64(e, 2, &r.residual));

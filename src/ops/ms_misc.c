@@ -1,5 +1,5 @@
 /* ms_misc.c -- com.microsoft operators that stand alone: Inverse, ComplexMul, ComplexMulConj, CDist,
- * NGramRepeatBlock, UnfoldTensor, IsAllFinite, and the old ImageScaler.
+ * NGramRepeatBlock, UnfoldTensor, IsAllFinite.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/eval.h"
 
@@ -13,8 +13,6 @@ typedef struct {
     uint64_t present;
     cm_str metric;
     int64_t ngram_size, dim, size, step, isinf_only, isnan_only;
-    cm_floats bias;
-    float scale;
 } misc_attr;
 
 CM_ATTRS(ms_cdist, misc_attr, CM_ATTR_STR(misc_attr, metric, "sqeuclidean"))
@@ -23,7 +21,6 @@ CM_ATTRS(ms_unfold_tensor, misc_attr, CM_ATTR_INT(misc_attr, dim, -1),
          CM_ATTR_INT_REQUIRED(misc_attr, size), CM_ATTR_INT(misc_attr, step, 1))
 CM_ATTRS(ms_is_all_finite, misc_attr, CM_ATTR_INT(misc_attr, isinf_only, 0),
          CM_ATTR_INT(misc_attr, isnan_only, 0))
-CM_ATTRS(image_scaler, misc_attr, CM_ATTR_FLOATS(misc_attr, bias, 0), CM_ATTR_FLOAT(misc_attr, scale, 1))
 
 static cm_status infer_inverse(cm_infer *f)
 {
@@ -254,28 +251,6 @@ static cm_status eval_finite(cm_eval *e)
     return CM_OK;
 }
 
-static cm_status infer_scaler(cm_infer *f)
-{
-    const misc_attr *a = f->attr;
-    CM_TRY(cm_expect_rank(f, 0, "input", 4, 4));
-    if (cm_expect_known(f, 0) && a->bias.n)
-        CM_TRY(cm_infer_equal(f, "bias", a->bias.n, cm_infer_dim(f, 0, 1)));
-    return cm_infer_like(f, 0, 0);
-}
-
-static cm_status eval_scaler(cm_eval *e)
-{
-    const misc_attr *a = e->attr;
-    const cm_tensor *x = cm_eval_in(e, 0);
-    cm_tensor *y = cm_eval_out(e, 0);
-    int64_t n = cm_tensor_elems(x), space = x->dims[2] * x->dims[3];
-    for (int64_t i = 0; i < n; i++) {
-        double bias = a->bias.n ? a->bias.v[i / space % x->dims[1]] : 0;
-        cm_set_f64(y->dtype, y->data, i, cm_get_f64(x->dtype, x->data, i) * a->scale + bias);
-    }
-    return CM_OK;
-}
-
 static cm_status infer(cm_infer *f)
 {
     switch (f->op->id) {
@@ -289,8 +264,6 @@ static cm_status infer(cm_infer *f)
         return infer_unfold(f);
     case CM_OP_MS_IS_ALL_FINITE:
         return cm_infer_tensor(f, 0, 0, NULL);
-    case CM_OP_IMAGE_SCALER:
-        return infer_scaler(f);
     default:
         return infer_complex(f);
     }
@@ -309,8 +282,6 @@ static cm_status eval(cm_eval *e)
         return eval_unfold(e);
     case CM_OP_MS_IS_ALL_FINITE:
         return eval_finite(e);
-    case CM_OP_IMAGE_SCALER:
-        return eval_scaler(e);
     default:
         return eval_complex(e);
     }

@@ -14,6 +14,7 @@ static void test_values(void **state)
          "f32[1,1]{-1}");
     SAME(eval(MS "GemmFastGelu", "", "f32[1,1]{0}", "f32[1,2]{3,4}", "f32[2]{0,100}", NULL), "f32[1,2]{0,100}");
     SAME(eval(MS "BiasGelu", "", "f32[2,2]{0,90,0,90}", "f32[2]{0,10}", NULL), "f32[2,2]{0,100,0,100}");
+    SAME(eval(MS "FastGelu", "", "f32[3]{90,90,90}", "f32[2]{10,20}", NULL), "f32[3]{100,110,100}");
     SAME(eval(MS "BiasSplitGelu", "", "f32[1,4]{1,2,0,90}", "f32[4]{0,0,0,10}", NULL), "f32[1,2]{0,200}");
     SAME(eval(MS "BiasAdd", "", "f32[1,1,2]{1,2}", "f32[2]{10,20}", "f32[1,1,2]{100,200}", NULL), "f32[1,1,2]{111,222}");
     SAME(eval(MS "BiasSoftmax", "axis=1 is_inner_broadcast=0", "f32[2,2]{0,0,1,1}", "f32[1,2]{0,-inf}", NULL),

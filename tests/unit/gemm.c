@@ -107,6 +107,18 @@ static void test_no_memory(void **state)
     arena.fail_after = 0;
 }
 
+static void test_cancel(void **state)
+{
+    (void)state;
+    atomic_bool stop = true;
+    float x = 1;
+    double y;
+    cm_matrix m = {CM_F32, &x, 0, 1, 1, NULL}, c = {CM_F64, &y, 0, 1, 1, NULL};
+    cx.cancel = &stop;
+    assert_int_equal(cm_matrix_multiply(&cx, NULL, 1, 1, 1, 1, &m, &m, &c), CM_ERR_CANCELLED);
+    cx.cancel = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +126,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
         cmocka_unit_test_setup_teardown(test_integers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cancel, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

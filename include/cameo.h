@@ -102,7 +102,7 @@ typedef enum cameo_dtype {
 
 CAMEO_API const char *cameo_dtype_name(cameo_dtype dtype); /* "f32" */
 
-#define CAMEO_MAX_RANK 16
+#define CAMEO_MAX_RANK 32
 
 /* Elements of CAMEO_STRING tensors. */
 typedef struct cameo_string {

@@ -19,9 +19,31 @@ static cm_infer_in seen(const cm_value *v)
     return in;
 }
 
+/* A symbol that inference made up for a value of node n: its name begins with n's. */
+static bool is_own_symbol(const cm_network *g, cm_dim d, const cm_node *n)
+{
+    int s = cm_dim_symbol_index(g->dims, d);
+    size_t k = strlen(n->name);
+    const char *name = s < 0 ? "" : cm_dim_symbol_name(g->dims, s);
+    return !strncmp(name, n->name, k) && name[k] == '.';
+}
+
+/* Inferring a node again makes up new symbols for what only the data tells; the ones it made up before
+ * stand in the types of its readers, so they stay. */
+static void keep_own_symbols(const cm_network *g, const cm_node *n, const cm_type *old, cm_type *t)
+{
+    if (old->kind != CM_TENSOR || t->kind != CM_TENSOR || old->rank != t->rank)
+        return;
+    for (int i = 0; i < t->rank; i++)
+        if (is_own_symbol(g, t->dims[i], n) && is_own_symbol(g, old->dims[i], n))
+            t->dims[i] = old->dims[i];
+}
+
 static cm_status keep(cm_ctx *cx, cm_network *g, const cm_infer_out *o, cm_value *v)
 {
+    cm_type old = v->type;
     v->type = o->type;
+    keep_own_symbols(g, v->producer, &old, &v->type);
     v->elems = NULL;
     v->n_elems = 0;
     bool integer = o->type.kind == CM_TENSOR &&

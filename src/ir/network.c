@@ -310,6 +310,7 @@ void cm_node_remove(cm_node *n)
     *(n->prev ? &n->prev->next : &g->first) = n->next;
     *(n->next ? &n->next->prev : &g->last) = n->prev;
     n->prev = n->next = NULL;
+    n->network = NULL; /* gone */
     g->n_nodes--;
 }
 

@@ -307,6 +307,19 @@ cm_status cm_replace(cm_rewriter *rw, const cm_node *old, cm_value *to, cm_node 
     return cm_replace_uses(rw->cx, old->out[0], to);
 }
 
+void cm_drop_if_dead(cm_node *n)
+{
+    for (int o = 0; o < n->n_out; o++)
+        if (n->out[o] && n->out[o]->n_uses)
+            return;
+    cm_network *g = n->network;
+    cm_node_remove(n);
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !n->in[i]->n_uses && n->in[i]->producer &&
+            n->in[i]->producer->network == g) /* NULL: dropped for an earlier input */
+            cm_drop_if_dead(n->in[i]->producer);
+}
+
 void cm_number_nodes(cm_network *g)
 {
     uint32_t at = 0;

@@ -86,6 +86,9 @@ cm_status cm_attr_put_ints(cm_ctx *cx, cm_network *g, cm_op_id op, void *attr, c
 /* Everything that read output 0 of `old` reads `to`; `n` (NULL: nobody), the node that does old's work
  * now, covers old too. */
 cm_status cm_replace(cm_rewriter *rw, const cm_node *old, cm_value *to, cm_node *n) CM_MUST_USE;
+/* Remove n when nobody reads its outputs, then what only it read, and so on: for passes that count
+ * readers. Never removes a node that stands after n. */
+void cm_drop_if_dead(cm_node *n);
 /* node->mark = its position in g, 1, 2, ... */
 void cm_number_nodes(cm_network *g);
 

@@ -5,11 +5,22 @@
 
 #include "passes/passes.h"
 
+/* X(name, phase, repeat, tolerance): tolerance is how far it may move an answer, relative to its scale.
+ * clang-format off */
 #define PASSES(X)                                                                                  \
+    /* Clean: less to do, and one way of saying it. */                                             \
     X(dce, CLEAN, true, 0)             /* drop what nobody reads */                                \
     X(fold_constants, CLEAN, false, 0) /* compute early what depends on constants only */          \
     X(identity, CLEAN, true, 0)        /* drop nodes that change nothing */                        \
-    X(cse, CLEAN, false, 0)            /* compute the same thing once */
+    X(cse, CLEAN, false, 0)            /* compute the same thing once */                           \
+    /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
+    X(fuse_epilogue, FUSE, true, 1e-6) /* bias, activation, residual onto what makes the value */  \
+    X(fuse_pointwise, FUSE, false, 1e-6) /* what is left of pointwise nodes, in groups */          \
+    X(fuse_dce, FUSE, true, 0)           /* drop what the fusions left over */
+/* clang-format on */
+
+/* A pass that runs again later in the pipeline has a second name there. */
+#define cm_pass_fuse_dce cm_pass_dce
 
 #define X(name, phase, repeat, tolerance) cm_status cm_pass_##name(cm_rewriter *rw, cm_network *g);
 PASSES(X)

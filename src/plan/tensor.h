@@ -8,7 +8,7 @@
 #include "plan/dim.h"
 #include "plan/dtype.h"
 
-enum { CM_MAX_RANK = 16 };
+enum { CM_MAX_RANK = 32 };
 
 /* A tensor with actual sizes. The memory belongs to somebody else. */
 typedef struct cm_tensor {

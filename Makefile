@@ -21,7 +21,7 @@ WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpo
 CFLAGS   := -std=gnu11 $(OPT) -g -fPIC -fvisibility=hidden -ffp-contract=off -pthread $(WARN) \
             $(SANFLAGS) $(EXTRA_CFLAGS)
 LDLIBS   := -lpthreadpool -lcpuinfo -lz -ljansson -ljpeg -lpng -lpcre2-8 -ldl -lm -pthread
-LDFLAGS  := $(SANFLAGS)
+LDFLAGS  := $(SANFLAGS) -Wl,--as-needed
 WHOLE    = -Wl,--whole-archive $(B)/libcameo.a -Wl,--no-whole-archive
 
 # What runs plans, and what compiles them.
@@ -39,10 +39,27 @@ LIB_OBJ  := $(call obj,$(LIB_SRC))
 CLI_OBJ  := $(call obj,$(CLI_SRC))
 UNIT_BIN := $(patsubst %.c,$(B)/%,$(UNIT_SRC))
 
-.PHONY: all lib cli unit test lint format clean
+.PHONY: all lib cli unit test lint format clean help
 all: lib cli
-lib: $(B)/libcameo.a $(B)/libcameo.so.$(VERSION) $(B)/libcameo-rt.so.$(VERSION)
+lib: $(foreach l,cameo cameo-rt,$(B)/lib$(l).a $(B)/lib$(l).so)
 cli: $(if $(CLI_SRC),$(B)/cameo)
+
+help:
+	@sed -n 's/^#: //p' Makefile
+
+#: make             both libraries and the cameo command, in build/
+#: make demo        install what building needs, build, show what Cameo does
+#: make test        everything that is tested; install what that needs
+#: make unit        the unit tests alone
+#: make examples    the programs of examples/, in build/examples/
+#: make fuzz        feed the readers of files with rubbish (FUZZ_SECONDS=300 each)
+#: make docs        write docs/ops.md, the man page and the completion script anew
+#: make lint        check who includes whom, who allocates, headers, formatting
+#: make format      lay the code out
+#: make install     to PREFIX=/usr/local, below DESTDIR; make uninstall takes it away
+#: make clean       remove every build folder
+#:
+#: Variables: B=build (folder), CC, OPT=-O2, SAN=address,undefined, PREFIX, DESTDIR.
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
@@ -52,11 +69,19 @@ $(B)/libcameo.a: $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$(B)/libcameo.so.$(VERSION): $(LIB_OBJ)
-	$(CC) -shared $(LDFLAGS) -Wl,-soname,libcameo.so.$(SOVERSION) -o $@ $^ $(LDLIBS)
+$(B)/libcameo-rt.a: $(RT_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
 
+# -z defs: the runtime's library must not need what only the compiler has.
+$(B)/libcameo.so.$(VERSION): $(LIB_OBJ)
 $(B)/libcameo-rt.so.$(VERSION): $(RT_OBJ)
-	$(CC) -shared $(LDFLAGS) -Wl,-soname,libcameo-rt.so.$(SOVERSION) -o $@ $^ $(LDLIBS)
+$(B)/lib%.so.$(VERSION):
+	$(CC) -shared $(LDFLAGS) $(if $(SAN),,-Wl,-z,defs) -Wl,-soname,$(basename $(basename $(@F))) \
+	      -o $@ $^ $(LDLIBS)
+$(B)/%.so: $(B)/%.so.$(VERSION)
+	@ln -sf $(<F) $@.$(SOVERSION)
+	@ln -sf $(@F).$(SOVERSION) $@
 
 $(B)/cameo: $(CLI_OBJ) $(B)/libcameo.a
 	$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(WHOLE) $(LDLIBS)
@@ -67,6 +92,35 @@ $(B)/tests/%: tests/%.c $(B)/libcameo.a
 
 unit: $(UNIT_BIN)
 	@set -e; for t in $(UNIT_BIN); do echo "== $$t"; $$t; done
+
+# The programs of examples/, against the shared libraries as a user would link them. Those that only run
+# plans take libcameo-rt. C++ is skipped where there is no compiler for it.
+CXX      ?= g++
+EXAMPLES := digits resnet50 dynamic $(if $(shell command -v $(CXX) 2>/dev/null),quick)
+EX_FLAGS = -Wall -Wextra $(OPT) -g -Iinclude $(SANFLAGS) -Xlinker -rpath -Xlinker $(abspath $(B)) -L$(B)
+.PHONY: examples demo docs
+examples: $(addprefix $(B)/examples/,$(EXAMPLES))
+$(B)/examples/digits: examples/digits/digits.c $(B)/libcameo-rt.so include/cameo.h
+	@mkdir -p $(@D)
+	$(CC) -std=c11 $(EX_FLAGS) -o $@ $< -lcameo-rt
+$(B)/examples/quick: examples/cpp/quick.cpp $(B)/libcameo.so include/cameo.h
+	@mkdir -p $(@D)
+	$(CXX) -std=c++11 $(EX_FLAGS) -o $@ $< -lcameo
+$(B)/examples/%: examples/*/%.c $(B)/libcameo.so include/cameo.h
+	@mkdir -p $(@D)
+	$(CC) -std=c11 $(EX_FLAGS) -o $@ $< -lcameo
+
+demo:
+	@tools/setup build
+	@echo "building (a minute or two on two cores the first time)"
+	@$(MAKE) --no-print-directory -s -j$$(nproc) all examples
+	@examples/demo $(B)
+
+docs: $(B)/cameo
+	@mkdir -p share/man/man1 share/bash-completion
+	$(B)/cameo documents ops >docs/ops.md
+	$(B)/cameo documents man >share/man/man1/cameo.1
+	$(B)/cameo documents completion >share/bash-completion/cameo
 
 # libFuzzer: each of tests/fuzz runs FUZZ_SECONDS from its seeds; findings are left in build-fuzz/found.
 FUZZ_SECONDS ?= 300

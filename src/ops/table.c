@@ -8,8 +8,8 @@
 #define MANY INT16_MAX
 
 #define OP(id, name, lo_in, hi_in, lo_out, hi_out, traits, fam, attr, sig)                         \
-    extern const cm_family cm_family_##fam __attribute__((weak));                                  \
-    extern const cm_attr_desc cm_attrs_##attr __attribute__((weak));
+    extern const cm_family cm_family_##fam;                                                        \
+    extern const cm_attr_desc cm_attrs_##attr;
 #include "ops/ops.def"
 #undef OP
 
@@ -27,7 +27,7 @@ static const cm_op builtin[CM_OP_COUNT] = {
 const cm_op *cm_op_find(const char *name)
 {
     for (int i = 0; i < CM_OP_COUNT; i++)
-        if (builtin[i].family && builtin[i].attrs && strcmp(builtin[i].name, name) == 0)
+        if (strcmp(builtin[i].name, name) == 0)
             return &builtin[i];
     return NULL;
 }

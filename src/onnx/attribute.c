@@ -5,8 +5,9 @@
 #include "onnx/import.h"
 
 static const char *const type_names[PB_ATTR_COUNT] = {
-    "nothing", "a float", "an int",  "a string",        "a tensor",       "a graph", "floats", "ints",
-    "strings", "tensors", "graphs", "a sparse tensor", "sparse tensors", "a type",  "types",
+    "nothing", "a float",         "an int",         "a string", "a tensor",
+    "a graph", "floats",          "ints",           "strings",  "tensors",
+    "graphs",  "a sparse tensor", "sparse tensors", "a type",   "types",
 };
 
 /* Attributes of old operators that said how memory was shared, or that training is off. */
@@ -16,17 +17,17 @@ pb_attribute_type cm_onnx_attr_type(const pb_attribute *p)
 {
     if (p->type > 0 && p->type < PB_ATTR_COUNT)
         return (pb_attribute_type)p->type;
-    return p->has_f             ? PB_ATTR_FLOAT
-           : p->has_i           ? PB_ATTR_INT
-           : p->has_s           ? PB_ATTR_STRING
-           : p->t               ? PB_ATTR_TENSOR
-           : p->g               ? PB_ATTR_GRAPH
-           : p->floats.n        ? PB_ATTR_FLOATS
-           : p->ints.n          ? PB_ATTR_INTS
-           : p->strings.n       ? PB_ATTR_STRINGS
-           : p->sparse_tensor   ? PB_ATTR_SPARSE_TENSOR
-           : p->tp              ? PB_ATTR_TYPE_PROTO
-                                : PB_ATTR_UNDEFINED;
+    return p->has_f           ? PB_ATTR_FLOAT
+           : p->has_i         ? PB_ATTR_INT
+           : p->has_s         ? PB_ATTR_STRING
+           : p->t             ? PB_ATTR_TENSOR
+           : p->g             ? PB_ATTR_GRAPH
+           : p->floats.n      ? PB_ATTR_FLOATS
+           : p->ints.n        ? PB_ATTR_INTS
+           : p->strings.n     ? PB_ATTR_STRINGS
+           : p->sparse_tensor ? PB_ATTR_SPARSE_TENSOR
+           : p->tp            ? PB_ATTR_TYPE_PROTO
+                              : PB_ATTR_UNDEFINED;
 }
 
 const cm_attribute *cm_onnx_find_attr(const cm_pending *u, const char *name)
@@ -200,8 +201,8 @@ static cm_status unknown(cm_pending *u, const cm_attr_desc *d, const char *name)
         names[i] = d->fields[i].name;
     const char *near = cm_suggest(name, names, n);
     if (u->early) { /* another project's operator: its attributes were never checked */
-        cm_log(u->im->cx, CM_LOG_WARNING, "%s node '%s': attribute '%s' is unknown and ignored", u->op,
-               u->name, name);
+        cm_log(u->im->cx, CM_LOG_WARNING, "%s node '%s': attribute '%s' is unknown and ignored",
+               u->op, u->name, name);
         return CM_OK;
     }
     return cm_fail(u->im->cx, CM_ERR_MODEL, "there is no attribute '%s' in opset %lld%s%s%s", name,

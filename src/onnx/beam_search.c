@@ -1,13 +1,14 @@
 /* beam_search.c -- com.microsoft's BeamSearch, as a Loop of plain nodes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * For each sequence of a batch, n beams are kept with the sum of their tokens' log-probabilities, and
- * the n best hypotheses that ended. A step takes the best 2n continuations of all beams; those of the
- * first n that end become hypotheses, scored by sum/length^penalty; the first n that do not are the
- * next beams. A sequence is done when it has n hypotheses and no beam can beat the worst of them.
+ * For each sequence of a batch, n beams are kept with the sum of their tokens'
+ * log-probabilities, and the n best hypotheses that ended. A step takes the best 2n
+ * continuations of all beams; those of the first n that end become hypotheses, scored by
+ * sum/length^penalty; the first n that do not are the next beams. A sequence is done when it has
+ * n hypotheses and no beam can beat the worst of them.
  *
- * Shapes below: b sequences, n beams, bn of both, v tokens in the vocabulary, l tokens so far, m the
- * maximum length. */
+ * Shapes below: b sequences, n beams, bn of both, v tokens in the vocabulary, l tokens so far, m
+ * the maximum length. */
 #include <math.h>
 #include <string.h>
 
@@ -19,19 +20,19 @@ enum { MAX_LAYERS = CM_GPT_MAX_LAYERS, GPT = 0, T5 = 1, WHISPER = 2 };
 
 typedef struct settings {
     int64_t pad, start, model, early;
-    cm_value *one;              /* [1]: 1 */
-    cm_value *b, *n, *longest;  /* [1], int64 */
-    cm_value *penalty;          /* [1], float: of length */
+    cm_value *one;             /* [1]: 1 */
+    cm_value *b, *n, *longest; /* [1], int64 */
+    cm_value *penalty;         /* [1], float: of length */
     cm_token_options tokens;
 } settings;
 
 typedef struct beams {
-    cm_value *tokens;      /* [bn, l] int64 */
-    cm_value *sums;        /* [bn] */
-    cm_value *ended;       /* [b, n, m] int64: hypotheses */
+    cm_value *tokens;       /* [bn, l] int64 */
+    cm_value *sums;         /* [bn] */
+    cm_value *ended;        /* [b, n, m] int64: hypotheses */
     cm_value *ended_scores; /* [b, n], falling; -inf: none */
-    cm_value *done;        /* [b] bool */
-    cm_value *from;        /* [bn]: which beam each came from; not carried */
+    cm_value *done;         /* [b] bool */
+    cm_value *from;         /* [bn]: which beam each came from; not carried */
 } beams;
 
 /* sum/length^penalty */
@@ -41,7 +42,8 @@ static cm_value *score(maker *k, const settings *s, cm_value *sums, cm_value *to
     return two(k, "Div", sums, two(k, "Pow", length, s->penalty));
 }
 
-/* Put candidates (scores [b, n], -inf for none; tokens [bn, l]) among the ended ones, keep the n best. */
+/* Put candidates (scores [b, n], -inf for none; tokens [bn, l]) among the ended ones, keep the n
+ * best. */
 static void add_ended(maker *k, const settings *s, beams *g, cm_value *scores, cm_value *tokens)
 {
     cm_value *rest = two(k, "Sub", s->longest, dim(k, tokens, 1));
@@ -51,7 +53,8 @@ static void add_ended(maker *k, const settings *s, beams *g, cm_value *scores, c
     cm_value *cube = two(k, "Reshape", filled, shape3(k, s->b, s->n, s->longest));
     cm_value *all = along(k, "Concat", 1, g->ended_scores, scores);
     g->ended_scores = top(k, all, s->n, true, &places);
-    cm_value *pick[] = {along(k, "Concat", 1, g->ended, cube), two(k, "Unsqueeze", places, list(k, 2))};
+    cm_value *pick[] = {along(k, "Concat", 1, g->ended, cube),
+                        two(k, "Unsqueeze", places, list(k, 2))};
     cm_up_attr batch[] = {CM_UP_INT("batch_dims", 1)};
     g->ended = make(k, "GatherND", pick, 2, batch, 1);
 }
@@ -75,8 +78,7 @@ static void step(maker *k, const settings *s, beams *g, cm_value *logits, bool i
     cm_value *counts = two(k, "And", first(k, ends, 1, s->n), open);
     cm_value *scores = where(k, counts, score(k, s, first(k, best, 1, s->n), g->tokens), none);
     cm_value *rows = two(k, "Add", first(k, beam, 1, s->n), base);
-    add_ended(k, s, g, scores,
-              along(k, "Gather", 0, g->tokens, two(k, "Reshape", rows, flat_all)));
+    add_ended(k, s, g, scores, along(k, "Gather", 0, g->tokens, two(k, "Reshape", rows, flat_all)));
 
     /* The first n that do not: sort by place, those that end behind. */
     cm_value *late = two(k, "Mul", cast(k, ends, CM_I64), number(k, CM_I64, 1 << 30));
@@ -150,12 +152,13 @@ static cm_value *decode(maker *k, const cm_attribute *a, const beams *g, feeds *
         else if (n_cache < f->n_self + f->n_cross && ++n_cache)
             in[i] = n_cache <= f->n_self ? f->self[n_cache - 1] : f->cross[n_cache - 1 - f->n_self];
         else
-            k->st = cm_fail(k->u->im->cx, CM_ERR_MODEL, "decoder: it has %d inputs, too many", n_in);
+            k->st =
+                cm_fail(k->u->im->cx, CM_ERR_MODEL, "decoder: it has %d inputs, too many", n_in);
     }
     const char *prefix = cm_arena_printf(k->u->im->tmp, "%s/decoder/", k->u->name);
     if (k->st == CM_OK)
-        k->st = cm_onnx_inline(k->u->im, k->u->scope->g, a->scope, prefix ? prefix : "", d, in, n_in,
-                               out, n_out);
+        k->st = cm_onnx_inline(k->u->im, k->u->scope->g, a->scope, prefix ? prefix : "", d, in,
+                               n_in, out, n_out);
     if (k->st != CM_OK)
         return NULL;
     memcpy(f->self, out + 1, (size_t)f->n_self * sizeof *out);
@@ -183,19 +186,20 @@ static cm_value *read_prompt(maker *k, const settings *s, cm_value *ids, cm_valu
 }
 
 /* The encoder, which takes the first step of the decoder too: logits [bn, v] and all feeds. */
-static cm_value *encode(maker *k, const cm_attribute *a, int64_t model, cm_value *ids, cm_value *mask,
-                        cm_value *start, cm_value *rows, feeds *f)
+static cm_value *encode(maker *k, const cm_attribute *a, int64_t model, cm_value *ids,
+                        cm_value *mask, cm_value *start, cm_value *rows, feeds *f)
 {
     const pb_graph *e = a->p->g;
     cm_importer *im = k->u->im;
     cm_value *in[8], *out[4 * MAX_LAYERS + 2];
     int n_in = (int)e->input.n, n_out = (int)e->output.n;
     if (n_in > 8 || n_out < 6 || n_out > 4 * MAX_LAYERS + 2 || (n_out - 2) % 4 != 0) {
-        k->st = cm_fail(im->cx, CM_ERR_UNSUPPORTED, "encoder: %d inputs and %d outputs", n_in, n_out);
+        k->st =
+            cm_fail(im->cx, CM_ERR_UNSUPPORTED, "encoder: %d inputs and %d outputs", n_in, n_out);
         return NULL;
     }
     for (int i = 0; i < n_in; i++)
-        in[i] = i == 0                                                    ? ids
+        in[i] = i == 0                                                   ? ids
                 : is_named(e->input.v[i].name, "encoder_attention_mask") ? mask
                                                                          : start;
     const char *prefix = cm_arena_printf(im->tmp, "%s/encoder/", k->u->name);
@@ -295,8 +299,8 @@ static void begin(maker *k, const settings *s, cm_value *tokens, beams *g)
     cm_value *pairs = shape3(k, s->b, s->n, NULL);
     g->tokens = tokens;
     g->sums = two(k, "Reshape", two(k, "Expand", sums, pairs), list(k, -1));
-    g->ended = two(k, "Expand", number(k, CM_I64, (double)s->pad),
-                   shape3(k, s->b, s->n, s->longest));
+    g->ended =
+        two(k, "Expand", number(k, CM_I64, (double)s->pad), shape3(k, s->b, s->n, s->longest));
     g->ended_scores = two(k, "Expand", number(k, CM_F32, -INFINITY), pairs);
     g->done = cast(k, two(k, "Expand", number(k, CM_I32, 0), s->b), CM_BOOL);
 }
@@ -305,24 +309,24 @@ static void begin(maker *k, const settings *s, cm_value *tokens, beams *g)
 static void finish(maker *k, const settings *s, beams *g)
 {
     cm_value *sums = two(k, "Reshape", g->sums, shape3(k, s->b, s->n, NULL));
-    cm_value *scores = where(k, column(k, g->done), number(k, CM_F32, -INFINITY),
-                             score(k, s, sums, g->tokens));
+    cm_value *scores =
+        where(k, column(k, g->done), number(k, CM_F32, -INFINITY), score(k, s, sums, g->tokens));
     add_ended(k, s, g, scores, g->tokens);
 }
 
 /* An encoder and a decoder: the first token of each sequence, and all feeds. */
-static cm_value *begin_pair(maker *k, const settings *s, const cm_attribute *encoder, cm_value *rows,
-                            feeds *f, cm_value **start)
+static cm_value *begin_pair(maker *k, const settings *s, const cm_attribute *encoder,
+                            cm_value *rows, feeds *f, cm_value **start)
 {
     cm_pending *u = k->u;
     cm_value *ids = u->in[0], *mask = input(u, 9);
     *start = input(u, 10);
     if (!*start)
-        *start = two(k, "Expand", number(k, CM_I32, (double)s->start),
-                     shape3(k, s->b, s->one, NULL));
+        *start =
+            two(k, "Expand", number(k, CM_I32, (double)s->start), shape3(k, s->b, s->one, NULL));
     if (!mask && ids->type.dtype == CM_I32)
-        mask = cast(k, one(k, "Not", two(k, "Equal", ids, number(k, CM_I32, (double)s->pad))),
-                    CM_I32);
+        mask =
+            cast(k, one(k, "Not", two(k, "Equal", ids, number(k, CM_I32, (double)s->pad))), CM_I32);
     return encode(k, encoder, s->model, ids, mask, *start, rows, f);
 }
 

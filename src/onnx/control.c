@@ -57,8 +57,8 @@ static cm_status carried_type(cm_pending *u, const cm_value *v, cm_type *out)
     return CM_OK;
 }
 
-/* A body may take an optional and give back what is in it. Then it is wrapped on the way back to the
- * next round, and unwrapped after the last. */
+/* A body may take an optional and give back what is in it. Then it is wrapped on the way back to
+ * the next round, and unwrapped after the last. */
 static cm_status wrap_optionals(cm_pending *u, cm_network *body, int n_carried)
 {
     cm_importer *im = u->im;

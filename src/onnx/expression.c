@@ -36,8 +36,8 @@ static cm_status build_body(cm_pending *u, cm_value *const *carried, int n, cm_t
         CM_TRY(loose_type(im, inside->g, carried[i], &t));
         CM_TRY(cm_network_add_input(im->cx, inside->g, "carried", &t, &v[i]));
     }
-    cm_pending w = {.im = im, .scope = inside, .domain = "", .name = u->name,
-                    .version = CM_ONNX_NEWEST_OPSET};
+    cm_pending w = {
+        .im = im, .scope = inside, .domain = "", .name = u->name, .version = CM_ONNX_NEWEST_OPSET};
     maker k = {&w, CM_OK};
     cm_value *more = turn(&k, v, state);
     CM_TRY(k.st);

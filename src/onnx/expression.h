@@ -14,15 +14,16 @@ typedef struct maker {
     cm_status st;
 } maker;
 
-/* One turn of a loop: `carried` holds the values that come in, and gets those that go on; the result
- * says whether to go on at all. */
+/* One turn of a loop: `carried` holds the values that come in, and gets those that go on; the
+ * result says whether to go on at all. */
 typedef cm_value *(*cm_turn_fn)(maker *k, cm_value **carried, const void *state);
-/* while (more) carried = turn(carried), as a Loop after the nodes so far. `turn` emits into its body. */
+/* while (more) carried = turn(carried), as a Loop after the nodes so far. `turn` emits into its
+ * body. */
 cm_status cm_expression_loop(cm_pending *u, cm_value *more, cm_value **carried, int n,
                              cm_turn_fn turn, const void *state) CM_MUST_USE;
 
 static inline cm_value *make(maker *k, const char *op, cm_value *const *in, int n_in,
-                      const cm_up_attr *attrs, int n_attrs)
+                             const cm_up_attr *attrs, int n_attrs)
 {
     cm_value *v = NULL;
     if (k->st == CM_OK)

@@ -107,7 +107,9 @@ cm_status cm_onnx_call(cm_pending *u, const pb_function *f)
     cm_map *rename;
     CM_NEW(im->cx, im->tmp, s, cm_scope);
     CM_NEW(im->cx, im->tmp, rename, cm_map);
-    *s = (cm_scope){.g = u->scope->g, .rename = rename, .n_opsets = f->opset_import.n,
+    *s = (cm_scope){.g = u->scope->g,
+                    .rename = rename,
+                    .n_opsets = f->opset_import.n,
                     .opsets = f->opset_import.v};
     if (!s->n_opsets) {
         s->opsets = im->model->opset_import.v;

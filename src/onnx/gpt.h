@@ -20,7 +20,8 @@ typedef struct cm_gpt {
     cm_value *prompt; /* [1] int64: its length */
 } cm_gpt;
 
-/* Look at the prompt; `past` gets empty caches. mask may be NULL: what is not `pad` is attended to. */
+/* Look at the prompt; `past` gets empty caches. mask may be NULL: what is not `pad` is attended
+ * to. */
 void cm_gpt_begin(maker *k, cm_gpt *g, cm_value *ids, cm_value *mask, int64_t pad, cm_value **past);
 /* Logits [r, v] after the tokens [r, l] so far; `past` is replaced. is_first: all tokens are fed,
  * else the last. */

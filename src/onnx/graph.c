@@ -207,7 +207,8 @@ cm_status cm_onnx_graph(cm_importer *im, cm_scope *s, const pb_graph *p)
 }
 
 cm_status cm_onnx_inline(cm_importer *im, cm_network *g, cm_scope *outer, const char *prefix,
-                         const pb_graph *p, cm_value *const *in, int n_in, cm_value **out, int n_out)
+                         const pb_graph *p, cm_value *const *in, int n_in, cm_value **out,
+                         int n_out)
 {
     cm_scope *s;
     if (p->input.n != (size_t)n_in || p->output.n != (size_t)n_out)

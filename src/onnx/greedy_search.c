@@ -1,8 +1,8 @@
 /* greedy_search.c -- com.microsoft's GreedySearch over a GPT decoder, as a Loop of plain nodes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each step takes the likeliest token; a sequence that came to its end goes on with padding; the loop
- * ends when all have, or at the maximum length. */
+ * Each step takes the likeliest token; a sequence that came to its end goes on with padding; the
+ * loop ends when all have, or at the maximum length. */
 #include <string.h>
 
 #include "onnx/gpt.h"
@@ -23,7 +23,8 @@ static void step(maker *k, greedy *g, cm_value *logits, bool is_first)
     cm_value *p = cm_token_scores(k, &g->options, g->tokens, cast(k, logits, CM_F32), is_first);
     cm_up_attr best[] = {CM_UP_INT("axis", 1), CM_UP_INT("keepdims", 0)};
     cm_value *next = make(k, "ArgMax", &p, 1, best, 2);
-    g->ended = two(k, "Or", g->ended, two(k, "Equal", next, number(k, CM_I64, (double)g->options.eos)));
+    g->ended =
+        two(k, "Or", g->ended, two(k, "Equal", next, number(k, CM_I64, (double)g->options.eos)));
     next = where(k, g->ended, number(k, CM_I64, (double)g->pad), next);
     g->tokens = along(k, "Concat", 1, g->tokens, column(k, next));
 }
@@ -74,7 +75,8 @@ static cm_status read_settings(cm_pending *u, maker *k, greedy *g)
     CM_TRY(cm_up_take_int(u, "pad_token_id", &g->pad, &found));
     CM_TRY(cm_up_take_int(u, "model_type", &model, &found));
     if (model != 0)
-        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED, "model_type %lld, wanted 0", (long long)model);
+        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED, "model_type %lld, wanted 0",
+                       (long long)model);
     CM_TRY(cm_token_options_read(u, k, 2, 3, 4, 5, &g->options));
     CM_TRY(cm_up_need_input(u, 0));
     CM_TRY(cm_up_need_input(u, 1));

@@ -69,7 +69,8 @@ static cm_status check_model(cm_importer *im, pb_model *m)
     if (!m->graph)
         return cm_fail(im->cx, CM_ERR_MODEL, "the model has no graph");
     if (m->opset_import.n == 0 && m->ir_version >= 3)
-        return cm_fail(im->cx, CM_ERR_MODEL, "the model imports no opset (IR version %lld needs one)",
+        return cm_fail(im->cx, CM_ERR_MODEL,
+                       "the model imports no opset (IR version %lld needs one)",
                        (long long)m->ir_version);
     if (m->opset_import.n == 0) {
         m->opset_import.n = 1;
@@ -96,7 +97,8 @@ static cm_status add_extra_outputs(cm_importer *im, cm_scope *s)
     return CM_OK;
 }
 
-/* Numbers that the caller gave for dims, by name; those of whole shapes through the inputs' names. */
+/* Numbers that the caller gave for dims, by name; those of whole shapes through the inputs'
+ * names. */
 static cm_status bind_dim(cm_importer *im, const char *name, int64_t value)
 {
     cm_dim *d;
@@ -120,8 +122,7 @@ static cm_status bind_shape(cm_importer *im, const cm_import_shape *s)
             in = &g->input.v[i];
     if (!in)
         return cm_fail(im->cx, CM_ERR_ARGUMENT, "the model has no input '%s'", s->input);
-    const pb_shape *shape =
-        in->type && in->type->tensor_type ? in->type->tensor_type->shape : NULL;
+    const pb_shape *shape = in->type && in->type->tensor_type ? in->type->tensor_type->shape : NULL;
     if (shape && shape->dim.n != (size_t)s->rank)
         return cm_fail(im->cx, CM_ERR_ARGUMENT, "input '%s' has rank %zu, the shape given has %d",
                        s->input, shape->dim.n, s->rank);
@@ -178,8 +179,7 @@ static cm_status import_model(cm_importer *im, const void *bytes, size_t n, cm_n
 }
 
 static cm_status import_bytes(cm_ctx *cx, cm_arena *arena, const void *bytes, size_t n,
-                              const cm_import_options *o, cm_onnx_source *source,
-                              cm_network **out)
+                              const cm_import_options *o, cm_onnx_source *source, cm_network **out)
 {
     static const cm_import_options none = {0};
     cm_arena tmp, scratch;

@@ -1,8 +1,10 @@
-/* import.h -- what the files of the importer share: the importer, scopes, and one node on its way.
+/* import.h -- what the files of the importer share: the importer, scopes, and one node on its
+ * way.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A model is imported node by node, in an order that respects data flow, and each network node's type
- * is inferred as soon as it stands, so that what rewrites old forms knows ranks and element types. */
+ * A model is imported node by node, in an order that respects data flow, and each network node's
+ * type is inferred as soon as it stands, so that what rewrites old forms knows ranks and element
+ * types. */
 #ifndef CM_ONNX_IMPORT_H
 #define CM_ONNX_IMPORT_H
 
@@ -20,10 +22,10 @@ typedef struct cm_importer {
     const cm_import_options *o;
     pb_context data; /* for tensors of the network */
     const pb_model *model;
-    cm_map functions; /* "domain:name:overload" to pb_function */
-    cm_map rows, ops; /* what versions.c has looked up */
-    cm_map dims;      /* dim_param to a cm_dim in tmp */
-    int depth;        /* of subgraphs and function calls that we are in */
+    cm_map functions;  /* "domain:name:overload" to pb_function */
+    cm_map rows, ops;  /* what versions.c has looked up */
+    cm_map dims;       /* dim_param to a cm_dim in tmp */
+    int depth;         /* of subgraphs and function calls that we are in */
     int64_t n_inlined; /* nodes that came out of functions so far */
 } cm_importer;
 
@@ -91,10 +93,11 @@ cm_status cm_onnx_graph(cm_importer *im, cm_scope *s, const pb_graph *p) CM_MUST
 /* Nodes of a graph or function into the scope's network, in an order that respects data flow. */
 cm_status cm_onnx_nodes(cm_importer *im, cm_scope *s, const pb_node *nodes, size_t n) CM_MUST_USE;
 /* The value of a name, made from its initialiser if need be. */
-cm_status cm_onnx_lookup(cm_importer *im, cm_scope *s, const char *name, cm_value **out) CM_MUST_USE;
+cm_status cm_onnx_lookup(cm_importer *im, cm_scope *s, const char *name,
+                         cm_value **out) CM_MUST_USE;
 cm_status cm_onnx_bind(cm_importer *im, cm_scope *s, const char *name, cm_value *v) CM_MUST_USE;
-/* A graph nested in a node of `g`, its names seen from `outer`. inputs: types of its inputs as the node
- * gives them; an entry of kind CM_NOTHING leaves it to the graph's own declaration. */
+/* A graph nested in a node of `g`, its names seen from `outer`. inputs: types of its inputs as
+ * the node gives them; an entry of kind CM_NOTHING leaves it to the graph's own declaration. */
 cm_status cm_onnx_subgraph(cm_importer *im, cm_network *g, cm_scope *outer, const pb_graph *p,
                            const cm_type *inputs, int n_inputs, cm_network **out) CM_MUST_USE;
 

@@ -36,8 +36,8 @@ typedef struct cm_import_options {
 typedef struct cm_onnx_source cm_onnx_source;
 void cm_onnx_source_close(cm_onnx_source *s); /* NULL is fine */
 
-/* The network lives in `arena`; its constants point into `bytes` too. `o` may be NULL. What cannot be
- * done is refused with every offending node in one sentence, and each one logged. */
+/* The network lives in `arena`; its constants point into `bytes` too. `o` may be NULL. What
+ * cannot be done is refused with every offending node in one sentence, and each one logged. */
 cm_status cm_onnx_import(cm_ctx *cx, cm_arena *arena, const void *bytes, size_t n,
                          const cm_import_options *o, cm_network **out) CM_MUST_USE;
 /* The same from a file, mapped: *keep must outlive the network. */

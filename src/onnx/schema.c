@@ -15,15 +15,26 @@
 enum { MAX_DEPTH = 200, MAX_FIELDS = 24 };
 
 typedef enum {
-    ONE_I64, ONE_I32, ONE_F32, ONE_STR, ONE_MESSAGE, ONE_PRESENT,
-    MANY_I64, MANY_I32, MANY_U64, MANY_F32, MANY_F64, MANY_STR, MANY_MESSAGE
+    ONE_I64,
+    ONE_I32,
+    ONE_F32,
+    ONE_STR,
+    ONE_MESSAGE,
+    ONE_PRESENT,
+    MANY_I64,
+    MANY_I32,
+    MANY_U64,
+    MANY_F32,
+    MANY_F64,
+    MANY_STR,
+    MANY_MESSAGE
 } field_kind;
 
 typedef struct field {
     uint32_t number;
     field_kind kind;
     size_t offset;
-    size_t present;         /* offset of a bool that says whether the field was there; 0: none */
+    size_t present; /* offset of a bool that says whether the field was there; 0: none */
     const pb_message *message;
 } field;
 
@@ -39,10 +50,22 @@ typedef struct list {
     void *v;
 } list;
 
-#define ONE(number, s, f, kind)           {number, kind, offsetof(s, f), 0, NULL}
-#define ONE_HAS(number, s, f, kind, flag) {number, kind, offsetof(s, f), offsetof(s, flag), NULL}
-#define MSG(number, s, f, m)              {number, ONE_MESSAGE, offsetof(s, f), 0, &m}
-#define MSGS(number, s, f, m)             {number, MANY_MESSAGE, offsetof(s, f), 0, &m}
+#define ONE(number, s, f, kind)                                                                    \
+    {                                                                                              \
+        number, kind, offsetof(s, f), 0, NULL                                                      \
+    }
+#define ONE_HAS(number, s, f, kind, flag)                                                          \
+    {                                                                                              \
+        number, kind, offsetof(s, f), offsetof(s, flag), NULL                                      \
+    }
+#define MSG(number, s, f, m)                                                                       \
+    {                                                                                              \
+        number, ONE_MESSAGE, offsetof(s, f), 0, &m                                                 \
+    }
+#define MSGS(number, s, f, m)                                                                      \
+    {                                                                                              \
+        number, MANY_MESSAGE, offsetof(s, f), 0, &m                                                \
+    }
 #define MESSAGE(linkage, id, text, s, table)                                                       \
     linkage const pb_message id = {text, sizeof(s), CM_COUNT(table), table}
 

@@ -106,9 +106,21 @@ typedef struct pb_value_info {
 } pb_value_info;
 
 typedef enum {
-    PB_ATTR_UNDEFINED, PB_ATTR_FLOAT, PB_ATTR_INT, PB_ATTR_STRING, PB_ATTR_TENSOR, PB_ATTR_GRAPH,
-    PB_ATTR_FLOATS, PB_ATTR_INTS, PB_ATTR_STRINGS, PB_ATTR_TENSORS, PB_ATTR_GRAPHS,
-    PB_ATTR_SPARSE_TENSOR, PB_ATTR_SPARSE_TENSORS, PB_ATTR_TYPE_PROTO, PB_ATTR_TYPE_PROTOS,
+    PB_ATTR_UNDEFINED,
+    PB_ATTR_FLOAT,
+    PB_ATTR_INT,
+    PB_ATTR_STRING,
+    PB_ATTR_TENSOR,
+    PB_ATTR_GRAPH,
+    PB_ATTR_FLOATS,
+    PB_ATTR_INTS,
+    PB_ATTR_STRINGS,
+    PB_ATTR_TENSORS,
+    PB_ATTR_GRAPHS,
+    PB_ATTR_SPARSE_TENSOR,
+    PB_ATTR_SPARSE_TENSORS,
+    PB_ATTR_TYPE_PROTO,
+    PB_ATTR_TYPE_PROTOS,
     PB_ATTR_COUNT
 } pb_attribute_type;
 
@@ -208,9 +220,9 @@ typedef struct pb_message pb_message;
 extern const pb_message pb_model_message, pb_tensor_message, pb_sequence_message,
     pb_optional_message, pb_map_message;
 
-/* Decode `bytes` into `out`, a zeroed struct of the message's type; lists and nested structs go to
- * `arena`. Unknown fields are skipped. Nesting is bounded, and so is memory: a small multiple of the
- * bytes, whatever they hold. */
+/* Decode `bytes` into `out`, a zeroed struct of the message's type; lists and nested structs go
+ * to `arena`. Unknown fields are skipped. Nesting is bounded, and so is memory: a small multiple
+ * of the bytes, whatever they hold. */
 cm_status pb_decode(cm_ctx *cx, cm_arena *arena, const pb_message *m, const void *bytes, size_t n,
                     void *out) CM_MUST_USE;
 

@@ -27,8 +27,7 @@ static cm_status check_shape(cm_ctx *cx, const pb_sparse *p, cm_tensor *out)
     if (bytes > max_dense_bytes)
         return cm_fail(cx, CM_ERR_UNSUPPORTED, "a sparse tensor of %zu bytes when dense", bytes);
     if (cm_dtype_is_sub_byte(out->dtype))
-        return cm_fail(cx, CM_ERR_UNSUPPORTED, "a sparse tensor of %s",
-                       cm_dtype_name(out->dtype));
+        return cm_fail(cx, CM_ERR_UNSUPPORTED, "a sparse tensor of %s", cm_dtype_name(out->dtype));
     if (p->values->dims.n != 1)
         return cm_fail(cx, CM_ERR_MODEL, "values of a sparse tensor have rank %zu, wanted 1",
                        p->values->dims.n);

@@ -40,7 +40,8 @@ static cm_status record(search *s, const pb_node *p, const char *op, const char 
     cm_log(s->im->cx, CM_LOG_ERROR, "unsupported: %s node '%s' (%s)", op, name, why);
     s->n_bad++;
     if (s->list.n < 700) {
-        cm_buf_printf(&s->list, "%s%.60s node '%.80s' (%s)", s->n_listed ? ", " : "", op, name, why);
+        cm_buf_printf(&s->list, "%s%.60s node '%.80s' (%s)", s->n_listed ? ", " : "", op, name,
+                      why);
         s->n_listed++;
     }
     return CM_OK;

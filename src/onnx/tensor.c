@@ -7,7 +7,16 @@
 #include "base/file.h"
 #include "base/size.h"
 
-typedef enum { FROM_BYTES, FROM_FILE, FROM_I32, FROM_I64, FROM_U64, FROM_F32, FROM_F64, FROM_STR } from;
+typedef enum {
+    FROM_BYTES,
+    FROM_FILE,
+    FROM_I32,
+    FROM_I64,
+    FROM_U64,
+    FROM_F32,
+    FROM_F64,
+    FROM_STR
+} from;
 
 /* A tensor found and measured, not yet read. */
 typedef struct located {
@@ -15,8 +24,8 @@ typedef struct located {
     int64_t n;
     size_t bytes; /* dense, packed */
     from from;
-    cm_str raw;        /* FROM_BYTES, FROM_FILE */
-    cm_mapping file;   /* FROM_FILE without a source: to be closed */
+    cm_str raw;      /* FROM_BYTES, FROM_FILE */
+    cm_mapping file; /* FROM_FILE without a source: to be closed */
 } located;
 
 static cm_status read_shape(cm_ctx *cx, const pb_tensor *p, located *l)
@@ -90,9 +99,10 @@ static cm_status check_extent(cm_ctx *cx, const external *x, const located *l, s
         return cm_fail(cx, CM_ERR_MODEL, "external data: length is %zu, the tensor has %zu bytes",
                        x->length, l->bytes);
     if (!cm_add(x->offset, l->bytes, &end) || end > file_bytes)
-        return cm_fail(cx, CM_ERR_MODEL,
-                       "external data: %zu bytes at offset %zu pass the end of the file (%zu bytes)",
-                       l->bytes, x->offset, file_bytes);
+        return cm_fail(
+            cx, CM_ERR_MODEL,
+            "external data: %zu bytes at offset %zu pass the end of the file (%zu bytes)", l->bytes,
+            x->offset, file_bytes);
     return CM_OK;
 }
 
@@ -263,7 +273,8 @@ static cm_status read_bytes(const pb_context *c, located *l, cm_tensor *out)
     return CM_OK;
 }
 
-/* int32_data holds every type of 32 bits and less, one entry an element, or a byte of packed ones. */
+/* int32_data holds every type of 32 bits and less, one entry an element, or a byte of packed
+ * ones. */
 static void narrow(const pb_tensor *p, cm_tensor *out)
 {
     size_t n = p->int32_data.n;

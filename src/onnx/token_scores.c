@@ -35,8 +35,8 @@ static cm_value *lowest(maker *k)
 static cm_value *repeat_less(maker *k, cm_value *penalty, cm_value *tokens, cm_value *p)
 {
     cm_value *old = along(k, "GatherElements", 1, p, tokens);
-    cm_value *bent = where(k, two(k, "Less", old, number(k, CM_F32, 0)), two(k, "Mul", old, penalty),
-                           two(k, "Div", old, penalty));
+    cm_value *bent = where(k, two(k, "Less", old, number(k, CM_F32, 0)),
+                           two(k, "Mul", old, penalty), two(k, "Div", old, penalty));
     cm_value *in[] = {p, tokens, bent};
     cm_up_attr a[] = {CM_UP_INT("axis", 1)};
     return make(k, "ScatterElements", in, 3, a, 1);

@@ -17,8 +17,8 @@ static cm_status read_dtype(cm_ctx *cx, int32_t elem_type, cm_dtype *out)
 /* A name that the text form of dims can hold: letters, digits, underscores. */
 static const char *symbol_name(cm_importer *im, const char *name)
 {
-    char *s = cm_arena_printf(im->tmp, "%s%s", isalpha((unsigned char)*name) || *name == '_' ? "" : "_",
-                              name);
+    char *s = cm_arena_printf(im->tmp, "%s%s",
+                              isalpha((unsigned char)*name) || *name == '_' ? "" : "_", name);
     for (char *c = s; c && *c; c++)
         if (!isalnum((unsigned char)*c))
             *c = '_';

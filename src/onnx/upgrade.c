@@ -256,14 +256,23 @@ cm_status cm_up_cast(cm_pending *u, cm_value *x, cm_dtype to, cm_value **out)
     return cm_up_node(u, "Cast", &x, 1, attrs, 1, out);
 }
 
-/* The value keeps the name that its node made up; an Identity gives it the name that the model has. */
+/* The value keeps the name that its node made up; an Identity gives it the name that the model
+ * has. */
 cm_status cm_up_result(cm_pending *u, int i, cm_value *v)
 {
     u->done = true;
     if (i >= u->n_out || !*u->out[i])
         return CM_OK;
-    cm_pending id = {.im = u->im, .scope = u->scope, .op = "Identity", .domain = "",
-                     .version = CM_ONNX_NEWEST_OPSET, .name = u->name, .n_in = 1, .in = &v,
-                     .n_out = 1, .out = &u->out[i], .attrs = NULL};
+    cm_pending id = {.im = u->im,
+                     .scope = u->scope,
+                     .op = "Identity",
+                     .domain = "",
+                     .version = CM_ONNX_NEWEST_OPSET,
+                     .name = u->name,
+                     .n_in = 1,
+                     .in = &v,
+                     .n_out = 1,
+                     .out = &u->out[i],
+                     .attrs = NULL};
     return cm_onnx_emit(&id);
 }

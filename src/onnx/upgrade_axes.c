@@ -1,4 +1,5 @@
-/* upgrade_axes.c -- lists that were attributes and are inputs now: axes, splits, pads, shapes, limits.
+/* upgrade_axes.c -- lists that were attributes and are inputs now: axes, splits, pads, shapes,
+ * limits.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
@@ -6,7 +7,8 @@
 #include "base/size.h"
 #include "onnx/upgrade.h"
 
-/* Squeeze, Unsqueeze, Reduce*: `axes` to input 1. An empty list of a reduction means all, as none. */
+/* Squeeze, Unsqueeze, Reduce*: `axes` to input 1. An empty list of a reduction means all, as
+ * none. */
 cm_status cm_up_axes(cm_pending *u)
 {
     cm_ints axes = {0};

@@ -1,5 +1,5 @@
-/* upgrade_broadcast.c -- how shapes were brought together before numpy's rule: attributes `broadcast`
- * and `axis`, slopes along channels, softmax over flattened dims.
+/* upgrade_broadcast.c -- how shapes were brought together before numpy's rule: attributes
+ * `broadcast` and `axis`, slopes along channels, softmax over flattened dims.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -34,8 +34,8 @@ cm_status cm_up_broadcast(cm_pending *u)
     CM_TRY(cm_up_need_input(u, 1));
     int a = cm_up_rank(u, 0), b = cm_up_rank(u, 1);
     if (a < 0 || b < 0)
-        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED,
-                       "axis %lld with inputs of unknown rank", (long long)axis);
+        return cm_fail(u->im->cx, CM_ERR_UNSUPPORTED, "axis %lld with inputs of unknown rank",
+                       (long long)axis);
     if (axis < 0)
         axis += a;
     if (axis < 0 || axis + b > a) {
@@ -77,7 +77,8 @@ cm_status cm_up_selu(cm_pending *u)
     return cm_onnx_find_attr(u, "gamma") ? CM_OK : cm_up_set_float(u, "gamma", 1.0507f);
 }
 
-/* Softmax, LogSoftmax, Hardmax up to 12 work on a matrix: dims before `axis` (default 1) by the rest.
+/* Softmax, LogSoftmax, Hardmax up to 12 work on a matrix: dims before `axis` (default 1) by the
+ * rest.
  *     x -- Flatten(axis) -- Softmax(-1) -- Reshape(Shape(x)) -- y
  * which is plain Softmax(-1) where the axis is the last. */
 cm_status cm_up_softmax(cm_pending *u)

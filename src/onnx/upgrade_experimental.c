@@ -85,8 +85,8 @@ cm_status cm_up_image_scaler(cm_pending *u)
     return cm_up_set_input(u, 1, b);
 }
 
-/* Crop: a border off the last two dims (left, top, right, bottom), or a box of size `scale` from the
- * left top corner of the border. */
+/* Crop: a border off the last two dims (left, top, right, bottom), or a box of size `scale` from
+ * the left top corner of the border. */
 cm_status cm_up_crop(cm_pending *u)
 {
     cm_ints border = {0}, scale = {0};

@@ -5,7 +5,8 @@
 
 #include "onnx/upgrade.h"
 
-/* Statistics for each activation, not for each channel: y = (x - mean)/sqrt(var + eps)*scale + b. */
+/* Statistics for each activation, not for each channel: y = (x - mean)/sqrt(var + eps)*scale +
+ * b. */
 static cm_status per_activation(cm_pending *u)
 {
     float epsilon = 1e-5f;

@@ -65,8 +65,8 @@ static int direction(const cm_value *scales)
     return smaller && larger ? 0 : smaller ? -1 : 1;
 }
 
-/* Resize-10, nearest: axes that grow take the pixel below, axes that shrink the one above. One Resize
- * for either kind of axis, where it is not known that there is one kind only. */
+/* Resize-10, nearest: axes that grow take the pixel below, axes that shrink the one above. One
+ * Resize for either kind of axis, where it is not known that there is one kind only. */
 cm_status cm_up_resize_10(cm_pending *u)
 {
     CM_TRY(cm_up_need_input(u, 0));

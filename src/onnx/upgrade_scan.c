@@ -47,7 +47,10 @@ static cm_status begin_body(cm_pending *u, batched *b, cm_value *const *in, int 
 /* A pending node that emits into the outer body. */
 static cm_pending within(cm_pending *u, batched *b)
 {
-    return (cm_pending){.im = u->im, .scope = b->inside, .domain = "", .name = u->name,
+    return (cm_pending){.im = u->im,
+                        .scope = b->inside,
+                        .domain = "",
+                        .name = u->name,
                         .version = CM_ONNX_NEWEST_OPSET};
 }
 
@@ -120,7 +123,10 @@ static cm_status inner_scan(cm_pending *u, batched *b)
 static cm_status outer_scan(cm_pending *u, batched *b, cm_value *const *in, int n_in)
 {
     cm_importer *im = u->im;
-    cm_pending scan = {.im = im, .scope = u->scope, .domain = "", .name = u->name,
+    cm_pending scan = {.im = im,
+                       .scope = u->scope,
+                       .domain = "",
+                       .name = u->name,
                        .version = CM_ONNX_NEWEST_OPSET};
     const cm_op *op = cm_onnx_find_op(im, "", "Scan");
     const char **names;

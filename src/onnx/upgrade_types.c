@@ -1,4 +1,5 @@
-/* upgrade_types.c -- element types and indices: Cast by name, OneHot's range, LabelEncoder's classes.
+/* upgrade_types.c -- element types and indices: Cast by name, OneHot's range, LabelEncoder's
+ * classes.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <string.h>
@@ -23,7 +24,8 @@ cm_status cm_up_cast_by_name(cm_pending *u)
     return cm_up_set_int(u, "to", t);
 }
 
-/* Cast, CastLike 21 to 23: floats outside a 4-bit integer's range stop at its ends; later they wrap. */
+/* Cast, CastLike 21 to 23: floats outside a 4-bit integer's range stop at its ends; later they
+ * wrap. */
 cm_status cm_up_cast_small(cm_pending *u)
 {
     const cm_attribute *to = cm_onnx_find_attr(u, "to");

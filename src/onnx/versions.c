@@ -16,8 +16,16 @@ typedef struct row {
     step steps[4]; /* ends with run NULL */
 } row;
 
-#define NONE       {{0, 0, NULL}}
-#define STEPS(...) {__VA_ARGS__}
+#define NONE                                                                                       \
+    {                                                                                              \
+        {                                                                                          \
+            0, 0, NULL                                                                             \
+        }                                                                                          \
+    }
+#define STEPS(...)                                                                                 \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 static const row rows[] = {
 #define OP(domain, name, versions, ...) {{name, domain, versions}, __VA_ARGS__},
 #include "onnx/versions.def"

@@ -244,8 +244,12 @@ static void takes_options(void **state)
     cm_import_dim dims[] = {{"n", 4}};
     int64_t shape[] = {-1, 7};
     cm_import_shape shapes[] = {{"x", 2, shape}};
-    cm_import_options o = {.n_outputs = 1, .outputs = outputs, .n_dims = 1, .dims = dims,
-                           .n_shapes = 1, .shapes = shapes};
+    cm_import_options o = {.n_outputs = 1,
+                           .outputs = outputs,
+                           .n_dims = 1,
+                           .dims = dims,
+                           .n_shapes = 1,
+                           .shapes = shapes};
     job j;
     assert_int_equal(import(&j, m, &o), CM_OK);
     assert_int_equal(j.g->n_outputs, 2);
@@ -255,7 +259,8 @@ static void takes_options(void **state)
     end(&j);
 }
 
-/* An initialiser that is also an input is a constant, or an input when asked. Unused ones are gone. */
+/* An initialiser that is also an input is a constant, or an input when asked. Unused ones are
+ * gone. */
 static void initialisers(void **state)
 {
     (void)state;

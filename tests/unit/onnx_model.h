@@ -11,8 +11,14 @@
 #include "onnx/wire.h"
 
 enum { /* field numbers */
-    F_NODE = 1, F_GRAPH_NAME = 2, F_INIT = 5, F_INPUT = 11, F_OUTPUT = 12,
-    F_GRAPH = 7, F_OPSET = 8, F_FUNCTION = 25
+       F_NODE = 1,
+       F_GRAPH_NAME = 2,
+       F_INIT = 5,
+       F_INPUT = 11,
+       F_OUTPUT = 12,
+       F_GRAPH = 7,
+       F_OPSET = 8,
+       F_FUNCTION = 25
 };
 
 static inline void m_in(cm_buf *outer, uint32_t field, cm_buf *inner)

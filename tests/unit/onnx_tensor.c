@@ -181,19 +181,21 @@ static void refuses_wrong_amounts(void **state)
     int64_t dims[] = {2}, huge[] = {INT64_MAX, 16};
     begin(&t);
     write_tensor(&t.b, CM_F32, 1, dims, "12345", 5);
-    assert_int_equal(cm_onnx_read_datum(&t.cx, &t.arena, t.b.data, t.b.n, NULL, &out), CM_ERR_MODEL);
+    assert_int_equal(cm_onnx_read_datum(&t.cx, &t.arena, t.b.data, t.b.n, NULL, &out),
+                     CM_ERR_MODEL);
     assert_string_equal(t.cx.message, "found 5 bytes of raw data, wanted 8");
     t.b.n = 0;
     write_tensor(&t.b, CM_F32, 2, huge, "", 0);
-    assert_int_equal(cm_onnx_read_datum(&t.cx, &t.arena, t.b.data, t.b.n, NULL, &out), CM_ERR_MODEL);
+    assert_int_equal(cm_onnx_read_datum(&t.cx, &t.arena, t.b.data, t.b.n, NULL, &out),
+                     CM_ERR_MODEL);
     end(&t);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips),      cmocka_unit_test(round_trips_strings),
-        cmocka_unit_test(reads_typed_data), cmocka_unit_test(makes_sparse_dense),
+        cmocka_unit_test(round_trips),           cmocka_unit_test(round_trips_strings),
+        cmocka_unit_test(reads_typed_data),      cmocka_unit_test(makes_sparse_dense),
         cmocka_unit_test(refuses_wrong_amounts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

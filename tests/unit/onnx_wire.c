@@ -19,13 +19,18 @@ static void refuses_broken_fields(void **state)
 {
     (void)state;
     pb_item item;
-    assert_int_equal(first("\x00\x01", 2, &item), CM_ERR_MODEL);     /* field 0 */
-    assert_int_equal(first("\x0e\x01", 2, &item), CM_ERR_MODEL);     /* wire type 6 */
-    assert_int_equal(first("\x0b\x0c", 2, &item), CM_ERR_MODEL);     /* a group */
-    assert_int_equal(first("\x0a\x05" "abcd", 6, &item), CM_ERR_MODEL); /* length past the end */
+    assert_int_equal(first("\x00\x01", 2, &item), CM_ERR_MODEL); /* field 0 */
+    assert_int_equal(first("\x0e\x01", 2, &item), CM_ERR_MODEL); /* wire type 6 */
+    assert_int_equal(first("\x0b\x0c", 2, &item), CM_ERR_MODEL); /* a group */
+    assert_int_equal(first("\x0a\x05"
+                           "abcd",
+                           6, &item),
+                     CM_ERR_MODEL); /* length past the end */
     assert_int_equal(first("\x0d\x01\x02\x03", 4, &item), CM_ERR_MODEL);
-    assert_int_equal(first("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 11, &item), CM_ERR_MODEL);
-    assert_int_equal(first("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, &item), CM_ERR_MODEL);
+    assert_int_equal(first("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 11, &item),
+                     CM_ERR_MODEL);
+    assert_int_equal(first("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, &item),
+                     CM_ERR_MODEL);
 }
 
 static void reads_what_it_writes(void **state)

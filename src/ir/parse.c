@@ -97,7 +97,7 @@ static cm_status read_quoted(parser *s, cm_str *out)
         } else if (s->end - s->p > 3 && s->p[1] == 'x' && hex(s->p[2]) >= 0 && hex(s->p[3]) >= 0) {
             text[n++] = (char)(hex(s->p[2]) * 16 + hex(s->p[3]));
             s->p += 3;
-        } else if (s->end - s->p > 1) {
+        } else if (s->end - s->p > 1 && s->p[1] != '\n') {
             text[n++] = *++s->p;
         }
     }

@@ -101,7 +101,7 @@ static inline void fuzz_build(fuzz_job *j, cm_network *g)
 {
     cm_buf plan;
     cm_buf_init(&plan, &j->allocator);
-    if (fuzz_ok(j, cm_compile_memory(&j->cx, g, &plan)))
+    if (fuzz_ok(j, cm_compile_memory(&j->cx, g, NULL, &plan)))
         fuzz_run(j, plan.data, plan.n);
     cm_buf_deinit(&plan);
 }

@@ -139,7 +139,7 @@ fuzz: $(B)/cameo
 
 # What tests need built: all of it, once plain and once with the sanitizers; the threads test with TSan.
 .PHONY: tests threads-test
-tests: all $(UNIT_BIN)
+tests: all examples $(UNIT_BIN)
 threads-test: $(B)/tests/fault/threads
 
 test:
@@ -159,5 +159,33 @@ format:
 
 clean:
 	rm -rf build build-*
+
+# Every file that install writes, below DESTDIR PREFIX; uninstall removes the same.
+LIBDIR ?= $(PREFIX)/lib
+DEST   = $(DESTDIR)$(PREFIX)
+DESTLIB = $(DESTDIR)$(LIBDIR)
+DOCS   := README.md LICENSE CHANGELOG.md
+.PHONY: install uninstall
+install: all
+	install -d $(DEST)/bin $(DEST)/include $(DESTLIB)/pkgconfig $(DEST)/share/man/man1 \
+	        $(DEST)/share/bash-completion/completions $(DEST)/share/doc/cameo
+	install -m 755 $(B)/cameo $(DEST)/bin/
+	install -m 644 include/cameo.h $(DEST)/include/
+	for l in cameo cameo-rt; do \
+	    install -m 644 $(B)/lib$$l.a $(B)/lib$$l.so.$(VERSION) $(DESTLIB)/ && \
+	    ln -sf lib$$l.so.$(VERSION) $(DESTLIB)/lib$$l.so.$(SOVERSION) && \
+	    ln -sf lib$$l.so.$(SOVERSION) $(DESTLIB)/lib$$l.so && \
+	    sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LDLIBS)|' \
+	        share/pkgconfig/$$l.pc.in >$(DESTLIB)/pkgconfig/$$l.pc || exit 1; done
+	install -m 644 share/man/man1/cameo.1 $(DEST)/share/man/man1/
+	install -m 644 share/bash-completion/cameo $(DEST)/share/bash-completion/completions/
+	install -m 644 $(DOCS) $(DEST)/share/doc/cameo/
+
+uninstall:
+	rm -f $(DEST)/bin/cameo $(DEST)/include/cameo.h $(DEST)/share/man/man1/cameo.1 \
+	      $(DEST)/share/bash-completion/completions/cameo $(addprefix $(DEST)/share/doc/cameo/,$(DOCS)) \
+	      $(foreach l,cameo cameo-rt,$(DESTLIB)/lib$(l).a $(DESTLIB)/lib$(l).so $(DESTLIB)/lib$(l).so.$(SOVERSION) \
+	      $(DESTLIB)/lib$(l).so.$(VERSION) $(DESTLIB)/pkgconfig/$(l).pc)
+	-rmdir $(DEST)/share/doc/cameo
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(addsuffix .d,$(UNIT_BIN))

@@ -52,7 +52,8 @@ typedef struct cm_cli_verb {
     X(bench)                                                                                       \
     X(inspect)                                                                                     \
     X(devices)                                                                                     \
-    X(test_onnx)
+    X(test_onnx)                                                                                   \
+    X(documents)
 
 #define X(name) extern const cm_cli_verb cm_verb_##name;
 CM_CLI_VERBS(X)

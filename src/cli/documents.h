@@ -1,0 +1,15 @@
+/* documents.h -- documents printed from the program's own tables.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CLI_DOCUMENTS_H
+#define CM_CLI_DOCUMENTS_H
+
+#include "base/buf.h"
+#include "base/status.h"
+
+/* Each appends one document to `out`; running out of memory shows in the buffer. */
+typedef void (*cm_document_fn)(cm_arena *arena, cm_buf *out);
+void cm_document_ops(cm_arena *arena, cm_buf *out);        /* Markdown */
+void cm_document_man(cm_arena *arena, cm_buf *out);        /* roff */
+void cm_document_completion(cm_arena *arena, cm_buf *out); /* bash */
+
+#endif

@@ -245,7 +245,7 @@ static void write_strings(const cm_str *s, int64_t n, size_t longest, bool utf8,
 
 static void write_header(const cm_tensor *t, const char *descr, cm_buf *out)
 {
-    char dict[512];
+    char dict[128 + 24 * CM_MAX_RANK];
     int at =
         snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
     for (int i = 0; i < t->rank; i++)

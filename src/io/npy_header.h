@@ -11,9 +11,9 @@ typedef struct cm_npy_header {
     size_t header_bytes; /* where the data begins */
     size_t data_bytes;
     cm_dtype dtype;
-    char kind;           /* of the descr: 'f' 'i' 'u' 'b' 'c' 'S' 'U' 'V' */
-    size_t item_bytes;   /* in the file */
-    bool swap;           /* the file's byte order is not ours */
+    char kind;         /* of the descr: 'f' 'i' 'u' 'b' 'c' 'S' 'U' 'V' */
+    size_t item_bytes; /* in the file */
+    bool swap;         /* the file's byte order is not ours */
     bool fortran;
     int rank;
     int64_t dims[CM_MAX_RANK];
@@ -21,7 +21,7 @@ typedef struct cm_npy_header {
 } cm_npy_header;
 
 /* `n` may be less than the file has, but at least its head. */
-cm_status cm_npy_header_read(cm_ctx *cx, const void *bytes, size_t n, cm_npy_header *out)
-    CM_MUST_USE;
+cm_status cm_npy_header_read(cm_ctx *cx, const void *bytes, size_t n,
+                             cm_npy_header *out) CM_MUST_USE;
 
 #endif

@@ -31,8 +31,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (cm_attr_new(&cx, &arena, op->attrs, &attr) == CM_OK &&
         cm_tensor_shape(&in.tensor, CM_U8, 1, &dim)) {
         in.tensor.data = (void *)(uintptr_t)bytes;
-        cm_eval e = {.cx = &cx, .op = op, .attr = attr, .n_in = 1, .in = ins, .n_out = 1,
-                     .out = outs, .host = &host};
+        cm_eval e = {.cx = &cx,
+                     .op = op,
+                     .attr = attr,
+                     .n_in = 1,
+                     .in = ins,
+                     .n_out = 1,
+                     .out = outs,
+                     .host = &host};
         (void)!cm_op_eval(&e);
     }
     cm_arena_deinit(&arena);

@@ -11,8 +11,7 @@ static void test_shapes(void **state)
     SAME(infer("DFT", "", "f32[b,n,1]", "i64[]{s}", "i64[]{0}", NULL), "f32[s,n,2]");
     SAME(infer("DFT", "", "f32[b,n,1]", "-", "i64[]", NULL), "f32[t.dft_0,t.dft_1,2]");
     SAME(infer("DFT", "", "f32[*]", NULL), "f32[*]");
-    SAME(infer("STFT", "", "f32[b,n,1]", "i64[]{4}", "f32[8]", NULL),
-         "f32[b,floor(n/4) - 1,5,2]");
+    SAME(infer("STFT", "", "f32[b,n,1]", "i64[]{4}", "f32[8]", NULL), "f32[b,floor(n/4) - 1,5,2]");
     SAME(infer("HannWindow", "output_datatype=11", "i64[]{n}", NULL), "f64[n]");
     SAME(infer("MelWeightMatrix", "", "i64[]{8}", "i64[]{n}", "i64[]", "f32[]", "f32[]", NULL),
          "f32[floor(n/2) + 1,8]");
@@ -30,7 +29,8 @@ static void test_refusals(void **state)
          "axis -1 is the one of real and imaginary parts");
     SAME(infer("STFT", "", "f32[1,4,1]", "i64[]{0}", NULL),
          "frame_step is 0, wanted a positive number");
-    SAME(infer("STFT", "", "f32[1,4,1]", "i64[]{1}", "f32[8]", NULL), "frame of 8 in a signal of 4");
+    SAME(infer("STFT", "", "f32[1,4,1]", "i64[]{1}", "f32[8]", NULL),
+         "frame of 8 in a signal of 4");
     SAME(infer("HannWindow", "output_datatype=8", "i64[]{4}", NULL),
          "output_datatype 8 is not numeric");
     eval("HannWindow", "", "i64[]{-1}", NULL);
@@ -49,7 +49,8 @@ static void test_values(void **state)
     SAME(eval("HannWindow", "output_datatype=10", "i64[]{4}", NULL), "f16[4]{0,0.5,1,0.5}");
     SAME(eval("HannWindow", "", "i32[]{0}", NULL), "f32[0]{}");
     SAME(eval("MelWeightMatrix", "", "i64[]{2}", "i64[]{4}", "i64[]{0}", "f32[]{0}", "f32[]{9}",
-              NULL), "sample_rate is 0, wanted a positive number");
+              NULL),
+         "sample_rate is 0, wanted a positive number");
 }
 
 int main(void)

@@ -14,8 +14,14 @@ static const char *decode(const char *format, const void *bytes, size_t n)
     snprintf(attrs, sizeof attrs, "pixel_format=%s", format);
     assert_true(cm_tensor_shape(&in.tensor, CM_U8, 1, (int64_t[]){(int64_t)n}));
     in.tensor.data = (void *)(uintptr_t)bytes;
-    cm_eval e = {.cx = &op_text_cx, .op = op, .attr = op_text_attrs(op, attrs), .n_in = 1,
-                 .in = ins, .n_out = 1, .out = outs, .host = &host};
+    cm_eval e = {.cx = &op_text_cx,
+                 .op = op,
+                 .attr = op_text_attrs(op, attrs),
+                 .n_in = 1,
+                 .in = ins,
+                 .n_out = 1,
+                 .out = outs,
+                 .host = &host};
     cm_buf b;
     cm_buf_init(&b, NULL);
     op_text_status = cm_op_eval(&e);
@@ -70,7 +76,8 @@ static void test_others(void **state)
     SAME(eval("ImageDecoder", "", "u8[2]{1,2}", NULL), "u8[0,0,3]{}");
     SAME(DECODE("RGB", ""), "u8[0,0,3]");
     SAME(DECODE("RGB", "\xFF\xD8\xFF"), "u8[0,0,3]");
-    SAME(DECODE("RGB", "\x89PNG\r\n\x1A\n\0\0\0\x0DIHDR\x7F\xFF\xFF\xFF\x7F\xFF\xFF\xFF\x08\2\0\0\0"),
+    SAME(DECODE("RGB",
+                "\x89PNG\r\n\x1A\n\0\0\0\x0DIHDR\x7F\xFF\xFF\xFF\x7F\xFF\xFF\xFF\x08\2\0\0\0"),
          "u8[0,0,3]");
 }
 

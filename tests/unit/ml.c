@@ -18,25 +18,30 @@ static void test_trees(void **state)
          "f32[3,1]{1,2,2}");
     SAME(eval(ML "TreeEnsembleRegressor", WITH(LEAF_TREE), "f32[1,0]{}", NULL),
          "the trees look at feature 0 of 0");
-    SAME(infer(ML "TreeEnsembleRegressor",
-               WITH("nodes_treeids=0,0 nodes_nodeids=0,1 nodes_featureids=0,0 nodes_values=0,0 "
-                    "nodes_truenodeids=1,0 nodes_falsenodeids=1,0 nodes_modes=BRANCH_LT,BRANCH_LT "),
-               "f32[n,3]", NULL), "a vote is of node 2 of tree 0, which is missing");
+    SAME(
+        infer(ML "TreeEnsembleRegressor",
+              WITH("nodes_treeids=0,0 nodes_nodeids=0,1 nodes_featureids=0,0 nodes_values=0,0 "
+                   "nodes_truenodeids=1,0 nodes_falsenodeids=1,0 nodes_modes=BRANCH_LT,BRANCH_LT "),
+              "f32[n,3]", NULL),
+        "a vote is of node 2 of tree 0, which is missing");
     SAME(infer(ML "TreeEnsembleRegressor",
                WITH("nodes_treeids=0,0,0 nodes_nodeids=0,1,2 nodes_featureids=0,0,0 "
                     "nodes_values=0,0,0 nodes_truenodeids=1,0,0 nodes_falsenodeids=2,2,0 "
-                    "nodes_modes=BRANCH_LT,BRANCH_LT,LEAF "), "f32[n,3]", NULL),
+                    "nodes_modes=BRANCH_LT,BRANCH_LT,LEAF "),
+               "f32[n,3]", NULL),
          "tree node 0 is below itself");
     SAME(infer(ML "TreeEnsembleRegressor",
                WITH("nodes_treeids=0,0,0 nodes_nodeids=0,1,1 nodes_featureids=0,0,0 "
                     "nodes_values=0,0,0 nodes_truenodeids=1,0,0 nodes_falsenodeids=1,0,0 "
-                    "nodes_modes=BRANCH_LT,LEAF,LEAF "), "f32[n,3]", NULL),
+                    "nodes_modes=BRANCH_LT,LEAF,LEAF "),
+               "f32[n,3]", NULL),
          "tree 0 has two nodes 1");
     /* Trees in any order, the root last. */
     SAME(eval(ML "TreeEnsembleRegressor",
               WITH("nodes_treeids=0,1,0,0 nodes_nodeids=1,0,2,0 nodes_featureids=0,0,0,0 "
                    "nodes_values=0,0,0,0.5 nodes_truenodeids=0,0,0,1 nodes_falsenodeids=0,0,0,2 "
-                   "nodes_modes=LEAF,LEAF,LEAF,BRANCH_LEQ "), "f32[2,1]{0,1}", NULL),
+                   "nodes_modes=LEAF,LEAF,LEAF,BRANCH_LEQ "),
+              "f32[2,1]{0,1}", NULL),
          "f32[2,1]{1,2}");
     SAME(infer(ML "TreeEnsembleRegressor", "n_targets=0", "f32[n,3]", NULL), "0 targets");
 }
@@ -51,18 +56,27 @@ static void test_new_trees(void **state)
 #define MORE(more) (snprintf(text, sizeof text, "%s%s", nodes, more), text)
     SAME(eval(ML "TreeEnsemble",
               MORE("tree_roots=0 nodes_trueleafs=1,1 nodes_truenodeids=0,1 "
-                   "membership_values=f32[2]{3,4}"), "f32[3,1]{0,3,9}", NULL), "f32[3,1]{5,6,5}");
-    SAME(infer(ML "TreeEnsemble", MORE("tree_roots=0 nodes_trueleafs=0,1 nodes_truenodeids=0,1 "
-                                       "membership_values=f32[1]{3}"), "f32[n,1]", NULL),
+                   "membership_values=f32[2]{3,4}"),
+              "f32[3,1]{0,3,9}", NULL),
+         "f32[3,1]{5,6,5}");
+    SAME(infer(ML "TreeEnsemble",
+               MORE("tree_roots=0 nodes_trueleafs=0,1 nodes_truenodeids=0,1 "
+                    "membership_values=f32[1]{3}"),
+               "f32[n,1]", NULL),
          "tree node 0 is below itself");
-    SAME(infer(ML "TreeEnsemble", MORE("tree_roots=2 nodes_trueleafs=1,1 nodes_truenodeids=0,1 "
-                                       "membership_values=f32[1]{3}"), "f32[n,1]", NULL),
+    SAME(infer(ML "TreeEnsemble",
+               MORE("tree_roots=2 nodes_trueleafs=1,1 nodes_truenodeids=0,1 "
+                    "membership_values=f32[1]{3}"),
+               "f32[n,1]", NULL),
          "tree_roots[0] is 2, wanted 0 to 1");
-    SAME(infer(ML "TreeEnsemble", MORE("tree_roots=0 nodes_trueleafs=1,1 nodes_truenodeids=0,7 "
-                                       "membership_values=f32[1]{3}"), "f32[n,1]", NULL),
+    SAME(infer(ML "TreeEnsemble",
+               MORE("tree_roots=0 nodes_trueleafs=1,1 nodes_truenodeids=0,7 "
+                    "membership_values=f32[1]{3}"),
+               "f32[n,1]", NULL),
          "nodes_truenodeids[1] is 7, wanted 0 to 1");
     SAME(infer(ML "TreeEnsemble", MORE("tree_roots=0 nodes_trueleafs=1,1 nodes_truenodeids=0,1"),
-               "f32[n,1]", NULL), "membership_values holds 0 sets, wanted 1");
+               "f32[n,1]", NULL),
+         "membership_values holds 0 sets, wanted 1");
 }
 
 static void test_classifiers(void **state)
@@ -74,14 +88,21 @@ static void test_classifiers(void **state)
     SAME(eval(ML "TreeEnsembleClassifier", votes, "f32[2,1]{0,1}", NULL),
          "str[2]{a,b}; f32[2,2]{0.9,0.1,0.2,0.8}");
     SAME(infer(ML "LinearClassifier", "coefficients=1,2 classlabels_ints=0,1 intercepts=0",
-               "f32[n,2]", NULL), "i64[n]; f32[n,2]");
+               "f32[n,2]", NULL),
+         "i64[n]; f32[n,2]");
     SAME(infer(ML "LinearClassifier", "coefficients=1,2,3 classlabels_ints=0,1 intercepts=0",
-               "f32[n,2]", NULL), "3 coefficients for 1 x 2");
-    SAME(infer(ML "SVMClassifier", "support_vectors=1,2 vectors_per_class=1,-1 coefficients=1,1 "
-               "rho=0 classlabels_ints=0,1", "f32[n,1]", NULL),
+               "f32[n,2]", NULL),
+         "3 coefficients for 1 x 2");
+    SAME(infer(ML "SVMClassifier",
+               "support_vectors=1,2 vectors_per_class=1,-1 coefficients=1,1 "
+               "rho=0 classlabels_ints=0,1",
+               "f32[n,1]", NULL),
          "the count of support vectors is wrong");
-    SAME(infer(ML "SVMClassifier", "support_vectors=1,2 vectors_per_class=1,1 coefficients=1 rho=0 "
-               "classlabels_ints=0,1", "f32[n,1]", NULL), "coefficients has 1 values, wanted 2");
+    SAME(infer(ML "SVMClassifier",
+               "support_vectors=1,2 vectors_per_class=1,1 coefficients=1 rho=0 "
+               "classlabels_ints=0,1",
+               "f32[n,1]", NULL),
+         "coefficients has 1 values, wanted 2");
 }
 
 static void test_labels(void **state)
@@ -95,7 +116,8 @@ static void test_labels(void **state)
     SAME(eval(ML "LabelEncoder", "keys_int64s=1,1 values_floats=1.5,2.5", "i64[2]{1,2}", NULL),
          "f32[2]{2.5,-0}");
     SAME(eval(ML "LabelEncoder", "keys_tensor=f64[2]{nan,0} values_tensor=i16[2]{3,4}",
-              "f64[3]{-nan,-0,1}", NULL), "i16[3]{3,4,-1}");
+              "f64[3]{-nan,-0,1}", NULL),
+         "i16[3]{3,4,-1}");
     SAME(eval(ML "LabelEncoder", "classes_strings=x,y", "i64[3]{1,-1,9}", NULL),
          "str[3]{y,_Unused,_Unused}");
 }
@@ -109,8 +131,9 @@ static void test_features(void **state)
     SAME(infer(ML "FeatureVectorizer", "", "f32[b,4]", "f32[b,n]", NULL), "f32[b,n + 4]");
     SAME(infer(ML "FeatureVectorizer", "inputdimensions=-1", "f32[b,4]", NULL),
          "inputdimensions[0] is -1");
-    SAME(eval(ML "FeatureVectorizer", "inputdimensions=3,1", "i64[1,2]{1,2}", "i64[1,2]{3,4}", NULL),
-         "f32[1,4]{1,2,0,3}");
+    SAME(
+        eval(ML "FeatureVectorizer", "inputdimensions=3,1", "i64[1,2]{1,2}", "i64[1,2]{3,4}", NULL),
+        "f32[1,4]{1,2,0,3}");
     SAME(infer(ML "Imputer", "imputed_value_floats=1,2", "f32[n,3]", NULL),
          "imputed_value_floats: found 2, wanted 3");
     SAME(eval(ML "Scaler", "offset=1 scale=2", "i32[2]{3,4}", NULL), "f32[2]{4,6}");
@@ -122,9 +145,8 @@ static void test_features(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEXT_TEST(test_trees),       OP_TEXT_TEST(test_new_trees),
-        OP_TEXT_TEST(test_classifiers), OP_TEXT_TEST(test_labels),
-        OP_TEXT_TEST(test_features),
+        OP_TEXT_TEST(test_trees),  OP_TEXT_TEST(test_new_trees), OP_TEXT_TEST(test_classifiers),
+        OP_TEXT_TEST(test_labels), OP_TEXT_TEST(test_features),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,8 @@ static void test_refused(void **state)
         "{'descr':'<U9223372036854775807','fortran_order':False,'shape':(1,)}",
         "{'descr':'<f16','fortran_order':False,'shape':(1,)}",
         "{'descr':'','fortran_order':False,'shape':(1,)}",
-        "{'descr':'<f4','fortran_order':False,'shape':(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)}",
+        "{'descr':'<f4','fortran_order':False,'shape':(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+        "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)}",
         "",
     };
     for (int i = 0; i < CM_COUNT(bad); i++)
@@ -112,9 +113,8 @@ static void test_npz(void **state)
         c.data = packed;
         c.packed = true;
         e->buf.n = 0;
-        assert_int_equal(CM_OK,
-                         cm_npz_write(&e->cx, 3, (const char *[]){"a", "b", "c/d"},
-                                      (const cm_tensor *[]){&a, &b, &c}, deflate, &e->buf));
+        assert_int_equal(CM_OK, cm_npz_write(&e->cx, 3, (const char *[]){"a", "b", "c/d"},
+                                             (const cm_tensor *[]){&a, &b, &c}, deflate, &e->buf));
         cm_npz *z;
         assert_int_equal(CM_OK, cm_npz_open(&e->cx, &e->arena, e->buf.data, e->buf.n, &z));
         assert_int_equal(3, cm_npz_count(z));
@@ -138,12 +138,28 @@ static void test_npz(void **state)
     }
 }
 
+/* The longest head there is. */
+static void test_long_shape(void **state)
+{
+    env *e = *state;
+    int64_t dims[CM_MAX_RANK];
+    cm_tensor t = {0}, back;
+    for (int i = 0; i < CM_MAX_RANK; i++)
+        dims[i] = i ? 99999999999999999 : 0;
+    if (!cm_tensor_shape(&t, CM_U8, CM_MAX_RANK, dims))
+        return; /* refused: no such head */
+    assert_int_equal(CM_OK, cm_npy_write(&e->cx, &t, &e->buf));
+    assert_int_equal(CM_OK, cm_npy_read(&e->cx, &e->arena, e->buf.data, e->buf.n, &back));
+    assert_int_equal(CM_MAX_RANK, back.rank);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_forms, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_npz, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_long_shape, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

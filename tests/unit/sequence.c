@@ -11,8 +11,14 @@ static const char *infer_seq(const char *name, cm_kind kind, const char *elem, c
     cm_infer_in in[2] = {{.type = &holder}};
     cm_infer_out out[1] = {{.wanted = true}};
     const cm_op *op = cm_op_find(name);
-    cm_infer f = {.cx = &op_text_cx, .dims = op_text_dims, .op = op, .hint = "t", .n_in = 1,
-                  .in = in, .n_out = 1, .out = out};
+    cm_infer f = {.cx = &op_text_cx,
+                  .dims = op_text_dims,
+                  .op = op,
+                  .hint = "t",
+                  .n_in = 1,
+                  .in = in,
+                  .n_out = 1,
+                  .out = out};
     if (elem) {
         op_text_parse(elem, &item);
         holder.elem = &item.type;
@@ -80,8 +86,14 @@ static const char *eval_seq(const char *name, const char *attrs, const char *a, 
     seq.elem = cm_elem_tensor(x.type.dtype);
     if (position)
         op_text_parse(position, &p);
-    cm_eval e = {.cx = &op_text_cx, .op = op, .attr = op_text_attrs(op, attrs), .in = in,
-                 .n_in = position ? 2 : 1, .n_out = 1, .out = out, .host = &host};
+    cm_eval e = {.cx = &op_text_cx,
+                 .op = op,
+                 .attr = op_text_attrs(op, attrs),
+                 .in = in,
+                 .n_in = position ? 2 : 1,
+                 .n_out = 1,
+                 .out = out,
+                 .host = &host};
     op_text_status = cm_op_eval(&e);
     cm_buf text;
     cm_buf_init(&text, NULL);

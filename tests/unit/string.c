@@ -21,8 +21,9 @@ static void test_normalizer(void **state)
     SAME(infer("StringNormalizer", "", "str[c]", NULL), "str[t.words_0]");
     SAME(infer("StringNormalizer", "", "str[2,c]", NULL),
          "first dim of a [1,C] input: found 2, wanted 1");
-    SAME(eval("StringNormalizer", "case_change_action=UPPER", "str[2]{\xC3\xA9t\xC3\xA9,\xD0\xB6\xCF\x89}",
-              NULL), "str[2]{\xC3\x89T\xC3\x89,\xD0\x96\xCE\xA9}");
+    SAME(eval("StringNormalizer", "case_change_action=UPPER",
+              "str[2]{\xC3\xA9t\xC3\xA9,\xD0\xB6\xCF\x89}", NULL),
+         "str[2]{\xC3\x89T\xC3\x89,\xD0\x96\xCE\xA9}");
     SAME(eval("StringNormalizer", "case_change_action=LOWER", "str[1]{A\xFFZ}", NULL),
          "str[1]{a\xFFz}");
     SAME(eval("StringNormalizer", "stopwords=A,b", "str[1,2]{a,B}", NULL), "str[1,1]{}");
@@ -35,15 +36,18 @@ static void test_regex(void **state)
 {
     (void)state;
     SAME(eval("RegexFullMatch", "pattern=(a+)+b",
-              "str[2]{aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa,aab}", NULL), "bool[2]{0,1}");
+              "str[2]{aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa,aab}", NULL),
+         "bool[2]{0,1}");
     SAME(eval("RegexFullMatch", "pattern=(x+x+)+y", "str[1]{xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx}",
-              NULL), "bool[1]{0}");
+              NULL),
+         "bool[1]{0}");
     SAME(eval("RegexFullMatch", "pattern=.", "str[2]{\xFF,\xC3\xA9}", NULL), "bool[2]{0,1}");
     SAME(eval("RegexFullMatch", "pattern=a|ab", "str[1]{ab}", NULL), "bool[1]{1}");
     static const char *const foreign[] = {"(?=a)", "(?<!a)b", "(a)\\1", "(?R)", "(*UTF)a", "a++",
-                                          "(?>a)", "(?#c)", "(?P=x)", "(?1)", "\\K"};
-    static const char *const good[] = {"(?i)a", "(?P<n>a)", "(?<n>a)", "[](*+]a|a", "[[:alpha:](*]",
-                                       "a+?", "\\Qa\\E", "(?i-s:A)", "[^]]", "(?:a)"};
+                                          "(?>a)", "(?#c)",   "(?P=x)", "(?1)", "\\K"};
+    static const char *const good[] = {"(?i)a",         "(?P<n>a)", "(?<n>a)", "[](*+]a|a",
+                                       "[[:alpha:](*]", "a+?",      "\\Qa\\E", "(?i-s:A)",
+                                       "[^]]",          "(?:a)"};
     char text[64];
     for (int i = 0; i < CM_COUNT(foreign); i++) {
         snprintf(text, sizeof text, "pattern=%s", foreign[i]);
@@ -69,11 +73,15 @@ static void test_tfidf(void **state)
     SAME(infer("TfIdfVectorizer", a, "str[c]", NULL), "an input of str with a pool of int64");
     SAME(eval("TfIdfVectorizer", a, "i64[4]{7,7,8,1}", NULL), "f32[3]{6,0,1}");
     SAME(eval("TfIdfVectorizer", a, "i32[1,0]{}", NULL), "f32[1,3]{0,0,0}");
-    SAME(infer("TfIdfVectorizer", "mode=TF min_gram_length=1 max_gram_length=1 max_skip_count=0 "
-               "ngram_counts=5 ngram_indexes=0 pool_int64s=7", "i64[4]", NULL),
+    SAME(infer("TfIdfVectorizer",
+               "mode=TF min_gram_length=1 max_gram_length=1 max_skip_count=0 "
+               "ngram_counts=5 ngram_indexes=0 pool_int64s=7",
+               "i64[4]", NULL),
          "ngram_counts: 1-grams at [5, 1) of a pool of 1");
-    SAME(infer("TfIdfVectorizer", "mode=TF min_gram_length=1 max_gram_length=1 max_skip_count=0 "
-               "ngram_counts=0 ngram_indexes=-1 pool_int64s=7", "i64[4]", NULL),
+    SAME(infer("TfIdfVectorizer",
+               "mode=TF min_gram_length=1 max_gram_length=1 max_skip_count=0 "
+               "ngram_counts=0 ngram_indexes=-1 pool_int64s=7",
+               "i64[4]", NULL),
          "ngram_indexes[0] is -1");
 }
 

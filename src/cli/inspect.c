@@ -4,11 +4,33 @@
 
 #include "cli/inspect.h"
 #include "cli/model.h"
+#include "cli/summary.h"
 
 typedef struct {
     cm_model_options model;
-    bool json, dot, text, layers, weights, verify;
+    bool json, dot, text, layers, weights, verify, optimised, summary;
+    const char *after;
 } inspect_options;
+
+/* Rewrite the network as a build would, as far as the options say. */
+static cm_status optimise(cm_ctx *cx, const inspect_options *o, const char *path, cm_network *g)
+{
+    cm_model_options mo = o->model;
+    cm_compile_options co;
+    cm_pass_stats *stats;
+    if (o->after)
+        mo.stop_after = o->after;
+    CM_TRY(cm_model_compile_options(cx, &mo, &co));
+    CM_NEW_N(cx, cx->arena, stats, cm_n_passes, cm_pass_stats);
+    co.optimise.stats = stats;
+    cm_tally *before, *now;
+    CM_TRY(cm_tally_network(cx, g, &before));
+    CM_TRY(cm_optimise(cx, g, &co.optimise, NULL, NULL));
+    CM_TRY(cm_tally_network(cx, g, &now));
+    if (o->summary)
+        cm_summary_print(path, before, now, stats);
+    return CM_OK;
+}
 
 static cm_status read_network(cm_ctx *cx, const cm_model *m, cm_facts *f)
 {
@@ -37,6 +59,11 @@ static cm_status inspect(cm_ctx *cx, const inspect_options *o, const char *path,
         if (o->verify)
             return cm_fail(cx, CM_ERR_ARGUMENT, "--verify is for plans: %s is a model", path);
         CM_TRY(cm_model_import(cx, path, &o->model, m));
+        if (o->optimised || o->after || o->summary || o->model.stop_after ||
+            o->model.stop_after_rewrite)
+            CM_TRY(optimise(cx, o, path, m->network));
+        if (o->summary)
+            return CM_OK;
         CM_TRY(read_network(cx, m, &f));
     }
     if (o->json)
@@ -77,6 +104,12 @@ static const cm_cli_option table[] = {
     {"json", NULL, "print everything as JSON", CM_OPT_FLAG, offsetof(inspect_options, json)},
     {"dot", NULL, "print a graph for Graphviz", CM_OPT_FLAG, offsetof(inspect_options, dot)},
     {"text", NULL, "print a model in the text form", CM_OPT_FLAG, offsetof(inspect_options, text)},
+    {"optimised", NULL, "show a model as the optimiser leaves it", CM_OPT_FLAG,
+     offsetof(inspect_options, optimised)},
+    {"after", "PASS", "show a model as it is after this pass", CM_OPT_TEXT,
+     offsetof(inspect_options, after)},
+    {"summary", NULL, "nodes by operator before and after, rewrites and time by pass", CM_OPT_FLAG,
+     offsetof(inspect_options, summary)},
     {"verify", NULL, "read a plan's weights and check every byte", CM_OPT_FLAG,
      offsetof(inspect_options, verify)},
     CM_MODEL_OPTIONS(inspect_options, model),
@@ -92,7 +125,9 @@ const cm_cli_verb cm_verb_inspect = {
     .examples = "  cameo inspect model.onnx\n"
                 "  cameo inspect model.plan --layers\n"
                 "  cameo inspect model.onnx --dot | dot -Tsvg > model.svg\n"
-                "  cameo inspect model.plan --verify\n",
+                "  cameo inspect model.plan --verify\n"
+                "  cameo inspect model.onnx --summary\n"
+                "  cameo inspect model.onnx --after fold_constants --text\n",
     .options_bytes = sizeof(inspect_options),
     .options = table,
     .n_options = CM_COUNT(table),

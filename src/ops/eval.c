@@ -240,7 +240,7 @@ cm_status cm_op_eval(cm_eval *e)
     for (int o = 0; st == CM_OK && o < e->n_out; o++)
         st = prepare_output(e, o, &out[o].type);
     if (st == CM_OK && e->epilogue && e->epilogue->program)
-        st = cm_epilogue_eval(e);
+        st = cm_epilogue_eval(e, out[0].own_dtype);
     else if (st == CM_OK)
         st = e->op->family->eval(e);
     for (int o = 0; st == CM_OK && o < e->n_out; o++) {

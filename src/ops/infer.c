@@ -53,6 +53,7 @@ static cm_status infer_epilogue(cm_infer *f, int n_own)
     if (!(f->op->traits & CM_EPILOGUE) || f->n_out < 1 || x->kind != CM_TENSOR)
         return cm_fail(f->cx, CM_ERR_MODEL, "an epilogue follows an operator that takes none");
     f->out[0].n_elems = -1;
+    f->out[0].own_dtype = x->dtype;
     for (int i = n_own; i < f->n_in; i++) {
         if (!cm_infer_has(f, i) || f->in[i].type->kind != CM_TENSOR)
             return cm_fail(f->cx, CM_ERR_MODEL, "operand %d of the epilogue is no tensor",

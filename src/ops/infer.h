@@ -21,6 +21,7 @@ typedef struct cm_infer_out {
     bool wanted;                /* false: nobody reads it */
     cm_dim elems[CM_MAX_ELEMS]; /* what cm_infer_set_elems gave */
     int n_elems;                /* -1: elements not tracked */
+    cm_dtype own_dtype;         /* of the operator's result, before an epilogue */
 } cm_infer_out;
 
 struct cm_infer {

@@ -240,7 +240,7 @@ cm_status cm_program_eval(cm_eval *e, const cm_program *p, const cm_tensor *x,
     return cm_eval_blocks(e, cm_tensor_elems(shape), run_block, &j);
 }
 
-cm_status cm_epilogue_eval(cm_eval *e)
+cm_status cm_epilogue_eval(cm_eval *e, cm_dtype own)
 {
     cm_program p;
     const cm_epilogue *ep = e->epilogue;
@@ -253,7 +253,7 @@ cm_status cm_epilogue_eval(cm_eval *e)
         return e->op->family->eval(e);
     cm_datum *final = e->out[0], raw = {.kind = CM_TENSOR};
     const cm_tensor *y = &final->tensor;
-    CM_TRY(cm_eval_temp(e, CM_F64, y->rank, y->dims, &raw.tensor));
+    CM_TRY(cm_eval_temp(e, own, y->rank, y->dims, &raw.tensor));
     e->out[0] = &raw;
     e->n_in -= ep->n_operands;
     cm_status st = e->op->family->eval(e);

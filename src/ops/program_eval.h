@@ -11,8 +11,8 @@ double cm_pointwise_apply(cm_pointwise op, double a, double b, double c);
  * outputs' shape; output k gets result k. */
 cm_status cm_program_eval(cm_eval *e, const cm_program *p, const cm_tensor *x,
                           const cm_datum *const *operands, cm_tensor *const *out) CM_MUST_USE;
-/* The evaluator of e's operator, then its epilogue: called by cm_op_eval. Between the two the result
- * is kept in double, so that it is rounded once. */
-cm_status cm_epilogue_eval(cm_eval *e) CM_MUST_USE;
+/* The evaluator of e's operator, whose result has type `own`, then its epilogue: called by
+ * cm_op_eval. */
+cm_status cm_epilogue_eval(cm_eval *e, cm_dtype own) CM_MUST_USE;
 
 #endif

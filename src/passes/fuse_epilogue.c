@@ -12,7 +12,7 @@
  * others. The producer moves down to the pointwise node, where all operands are defined.
  *
  * needs: types, uses    keeps: types, uses
- * numerics: intermediate results are not rounded to the element type
+ * numerics: a chain of operators is rounded once, at its end
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>

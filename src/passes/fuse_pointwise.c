@@ -11,7 +11,7 @@
  * become part of the program. Not across networks, not past the size of a program, not for integers.
  *
  * needs: types, uses    keeps: types, uses
- * numerics: intermediate results are not rounded to the element type
+ * numerics: a chain of operators is rounded once, at its end
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>

@@ -51,7 +51,10 @@ def compare(found, wanted, limits):
         least = limits.get("min_cosine", limits.get("cosine", 0.99))
         return None if cosine >= least else f"cosine {cosine:.5f}, wanted at least {least}"
     rtol = limits.get("rtol", 1e-3)
-    atol = limits.get("atol", 1e-4 * float(np.abs(b[np.isfinite(b)]).max(initial=0)))
+    scale = float(np.abs(b[np.isfinite(b)]).max(initial=0))
+    atol = limits.get("atol", 1e-4 * scale)
+    if wanted.dtype == np.float16:  # stored results were rounded at every node: a few units of the scale
+        atol = max(atol, 2.0**-10 * scale)
     if np.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True):
         return None
     return f"worst difference {np.nanmax(np.abs(a - b)):.3g} of {np.nanmax(np.abs(b)):.3g}"
@@ -73,13 +76,22 @@ def check_output(set_folder, i, found, limits):
     return compare(found.ravel()[:: about["step"]][: wanted.size], wanted.ravel(), limits)
 
 
+def missing_data(proto, folder):
+    """External data files that the model names and the folder lacks."""
+    files = {e.value for t in proto.graph.initializer for e in t.external_data if e.key == "location"}
+    return sorted(f for f in files if not os.path.exists(os.path.join(folder, f)))
+
+
 def check_network(cameo, folder, limits, plan, tmp):
     model = os.path.join(folder, "model.onnx")
     proto = onnx.load(model, load_external_data=False)
+    if missing_data(proto, folder):
+        return f"skip: external data {missing_data(proto, folder)} is not there"
     constants = {t.name for t in proto.graph.initializer}
     n_inputs = sum(1 for v in proto.graph.input if v.name not in constants)
     names = [v.name for v in proto.graph.output]
-    if any(v.type.WhichOneof("value") != "tensor_type" for v in proto.graph.output):
+    draws = {"Multinomial", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli"}
+    if draws & {n.op_type for n in proto.graph.node} or any(v.type.WhichOneof("value") != "tensor_type" for v in proto.graph.output):
         r = subprocess.run([cameo, "test-onnx", folder], capture_output=True, text=True)
         return None if r.returncode == 0 else r.stdout.strip().splitlines()[0]
     for k in range(1000):
@@ -109,7 +121,7 @@ def main():
     if os.path.exists(os.path.join(top, "TOLERANCE.json")):
         with open(os.path.join(top, "TOLERANCE.json")) as f:
             limits = json.load(f)
-    passed = failed = 0
+    passed = failed = skipped = 0
     for folder, _, files in sorted(os.walk(top)):
         if "model.onnx" not in files:
             continue
@@ -121,12 +133,15 @@ def main():
                 why = (e.stderr or e.stdout or str(e)).strip()
             except Exception as e:
                 why = f"{type(e).__name__}: {e}"
-        if why:
+        if why and why.startswith("skip: "):
+            skipped += 1
+            print(f"skip {name}: {why[6:]}")
+        elif why:
             failed += 1
             print(f"FAIL {name}: {why}")
         else:
             passed += 1
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 
 

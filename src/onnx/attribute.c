@@ -4,6 +4,8 @@
 
 #include "onnx/import.h"
 
+enum { MAX_ATTRIBUTES = 1024 }; /* they are searched one by one */
+
 static const char *const type_names[PB_ATTR_COUNT] = {
     "nothing", "a float",         "an int",         "a string", "a tensor",
     "a graph", "floats",          "ints",           "strings",  "tensors",
@@ -49,6 +51,8 @@ static const cm_attribute *argument(const cm_scope *s, const char *name)
 cm_status cm_onnx_attributes(cm_pending *u, const pb_node *p)
 {
     cm_importer *im = u->im;
+    if (p->attribute.n > MAX_ATTRIBUTES)
+        return cm_fail(im->cx, CM_ERR_MODEL, "it has %zu attributes", p->attribute.n);
     u->cap_attrs = (int)p->attribute.n + 4;
     CM_NEW_N(im->cx, im->tmp, u->attrs, u->cap_attrs, cm_attribute);
     for (size_t i = 0; i < p->attribute.n; i++) {

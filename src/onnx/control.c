@@ -35,11 +35,12 @@ static cm_status import_if(cm_pending *u, cm_network **subs)
             return wrong(u, names[i], "outputs", a[i]->p->g->output.n, u->n_out);
         if (a[i]->p->g->output.n != a[0]->p->g->output.n)
             return wrong(u, names[i], "outputs", a[i]->p->g->output.n, (int)a[0]->p->g->output.n);
-        if (a[i]->p->g->input.n != 0)
-            return wrong(u, names[i], "inputs", a[i]->p->g->input.n, 0);
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         CM_TRY(import_graph(u, a[i], NULL, 0, &subs[i]));
+        if (subs[i]->n_inputs != 0)
+            return wrong(u, names[i], "inputs", (size_t)subs[i]->n_inputs, 0);
+    }
     return CM_OK;
 }
 

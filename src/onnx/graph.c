@@ -67,12 +67,16 @@ static cm_status add_initializers(cm_importer *im, cm_scope *s, const pb_graph *
     return CM_OK;
 }
 
-static bool is_initializer(const pb_graph *p, cm_str name)
+/* Names of the graph's initialisers. */
+static cm_status initial_names(cm_importer *im, const pb_graph *p, cm_map *out)
 {
-    for (size_t i = 0; i < p->initializer.n; i++)
-        if (cm_str_equal(p->initializer.v[i].name, name))
-            return true;
-    return false;
+    cm_map_init(out, im->tmp);
+    for (size_t i = 0; i < p->initializer.n; i++) {
+        const char *name = cm_onnx_name(im, p->initializer.v[i].name);
+        if (!name || !cm_map_put(out, name, NULL))
+            return cm_fail_memory(im->cx);
+    }
+    return CM_OK;
 }
 
 /* Apply a shape that the caller gave for this input. */
@@ -117,12 +121,7 @@ static cm_status add_input(cm_importer *im, cm_scope *s, const pb_value_info *p,
 static cm_status add_root_inputs(cm_importer *im, cm_scope *s, const pb_graph *p)
 {
     cm_map initial;
-    cm_map_init(&initial, im->tmp);
-    for (size_t i = 0; i < p->initializer.n; i++) {
-        const char *name = cm_onnx_name(im, p->initializer.v[i].name);
-        if (!name || !cm_map_put(&initial, name, NULL))
-            return cm_fail_memory(im->cx);
-    }
+    CM_TRY(initial_names(im, p, &initial));
     for (size_t i = 0; i < p->input.n; i++) {
         const char *name = cm_onnx_name(im, p->input.v[i].name);
         if (!name)
@@ -258,11 +257,13 @@ cm_status cm_onnx_subgraph(cm_importer *im, cm_network *g, cm_scope *outer, cons
         return cm_fail(im->cx, CM_ERR_UNSUPPORTED, "graphs and functions nested over %d levels",
                        (int)MAX_NESTING);
     CM_TRY(cm_network_nested(im->cx, g, name, &s->g));
+    cm_map initial;
+    CM_TRY(initial_names(im, p, &initial));
     for (size_t i = 0; i < p->input.n; i++) {
         const char *input = cm_onnx_name(im, p->input.v[i].name);
         if (!input)
             return cm_fail_memory(im->cx);
-        if (n_inputs == 0 && is_initializer(p, p->input.v[i].name))
+        if (n_inputs == 0 && cm_map_has(&initial, input))
             continue;
         CM_TRY(add_input(im, s, &p->input.v[i], input, (int)i < n_inputs ? &inputs[i] : NULL));
     }

@@ -60,6 +60,18 @@ static cm_status check_opset(cm_ctx *cx, const pb_opset *all, size_t n, size_t i
     return CM_OK;
 }
 
+/* They are searched one by one, for every node. */
+enum { MAX_OPSETS = 256 };
+
+static cm_status check_opsets(cm_ctx *cx, const pb_opset *all, size_t n)
+{
+    if (n > MAX_OPSETS)
+        return cm_fail(cx, CM_ERR_MODEL, "%zu opsets are imported", n);
+    for (size_t i = 0; i < n; i++)
+        CM_TRY(check_opset(cx, all, n, i));
+    return CM_OK;
+}
+
 static const pb_opset first_opset = {.version = 1};
 
 static cm_status check_model(cm_importer *im, pb_model *m)
@@ -76,12 +88,10 @@ static cm_status check_model(cm_importer *im, pb_model *m)
         m->opset_import.n = 1;
         m->opset_import.v = (pb_opset *)(uintptr_t)&first_opset;
     }
-    for (size_t i = 0; i < m->opset_import.n; i++)
-        CM_TRY(check_opset(im->cx, m->opset_import.v, m->opset_import.n, i));
-    for (size_t f = 0; f < m->functions.n; f++)
-        for (size_t i = 0; i < m->functions.v[f].opset_import.n; i++)
-            CM_TRY(check_opset(im->cx, m->functions.v[f].opset_import.v,
-                               m->functions.v[f].opset_import.n, i));
+    CM_TRY(check_opsets(im->cx, m->opset_import.v, m->opset_import.n));
+    for (size_t i = 0; i < m->functions.n; i++)
+        CM_TRY(check_opsets(im->cx, m->functions.v[i].opset_import.v,
+                            m->functions.v[i].opset_import.n));
     return CM_OK;
 }
 

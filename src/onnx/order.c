@@ -76,6 +76,9 @@ static cm_status graph_deps(sorter *s, const pb_graph *g, locals *outer, ints *d
         CM_TRY(note(s, l, g->input.v[i].name));
     for (size_t i = 0; i < g->initializer.n; i++)
         CM_TRY(note(s, l, g->initializer.v[i].name));
+    for (size_t i = 0; i < g->sparse_initializer.n; i++)
+        if (g->sparse_initializer.v[i].values)
+            CM_TRY(note(s, l, g->sparse_initializer.v[i].values->name));
     for (size_t i = 0; i < g->node.n; i++)
         for (size_t o = 0; o < g->node.v[i].output.n; o++)
             CM_TRY(note(s, l, g->node.v[i].output.v[o]));

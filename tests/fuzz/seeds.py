@@ -19,7 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = [os.path.join(HERE, "../../../shared/onnx/node"), os.path.join(HERE, "../../../shared/onnx/simple"),
            "/usr/share/libonnx-testdata/data/node"]
 LARGEST = 8000  # bytes
-MODELS = 400
+MODELS = 200
 
 
 def write(folder, name, data):

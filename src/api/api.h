@@ -26,6 +26,13 @@ cameo_status cm_job_end(cm_job *j, cm_status st, cameo_error *error);
 cameo_status cm_api_fail(cameo_error *error, cameo_status st, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Refuse a call whose argument `what` is NULL. */
+#define CM_API_NEEDS(error, what)                                                                  \
+    do {                                                                                           \
+        if (!(what))                                                                               \
+            return cm_api_fail(error, CAMEO_ERR_ARGUMENT, #what " must not be NULL");              \
+    } while (0)
+
 /* Hooks out of an options struct that may be NULL or older (smaller) than ours. */
 #define CM_HOOKS_OF(options)                                                                       \
     ((options) && (options)->size >= offsetof(__typeof__(*(options)), hooks) + sizeof(cameo_hooks) \

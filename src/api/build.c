@@ -8,6 +8,24 @@
 static const char *const kind_names[] = {"an int", "a float", "a string", "ints",
                                          "floats", "strings", "a tensor", "a type"};
 
+/* Is everything there that the attribute's kind needs? */
+static cm_status check_attr(cm_ctx *cx, const cm_op *op, const cameo_attr *a)
+{
+    if (!a->name)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "an attribute of %s has no name", op->name);
+    const void *list = a->kind == CAMEO_ATTR_INTS      ? (const void *)a->ints
+                       : a->kind == CAMEO_ATTR_FLOATS  ? (const void *)a->floats
+                       : a->kind == CAMEO_ATTR_STRINGS ? (const void *)a->strings
+                                                       : "";
+    bool whole = a->n >= 0 && a->n < INT32_MAX && (list || a->n == 0) &&
+                 (a->kind != CAMEO_ATTR_TENSOR || a->tensor);
+    for (int64_t i = 0; whole && a->kind == CAMEO_ATTR_STRINGS && i < a->n; i++)
+        whole = a->strings[i] != NULL;
+    return whole ? CM_OK
+                 : cm_fail(cx, CM_ERR_ARGUMENT, "attribute '%s' has no value, or %lld of them",
+                           a->name, (long long)a->n);
+}
+
 /* The attribute's value in the form cm_attr_set wants, copied to the network's arena. */
 static cm_status set_attr(cameo_network *n, const cm_op *op, void *attr, const cameo_attr *a)
 {
@@ -17,6 +35,7 @@ static cm_status set_attr(cameo_network *n, const cm_op *op, void *attr, const c
                      (a->n < 0 || a->n > INT32_MAX)))
         return cm_fail(cx, CM_ERR_ARGUMENT, "an attribute has no name, or %lld entries",
                        (long long)a->n);
+    CM_TRY(check_attr(cx, op, a));
     const cm_attr_field *f = cm_attr_find(op->attrs, a->name);
     if (!f)
         return cm_fail(cx, CM_ERR_ARGUMENT, "%s has no attribute '%s'", op->name, a->name);
@@ -117,7 +136,7 @@ static cm_status add_node(cameo_network *n, const char *op_name, const char *nam
                                n_outputs, &node));
     cm_status st = cm_node_infer(cx, node);
     if (st != CM_OK)
-        cm_node_remove(node);
+        cm_node_give_up(node);
     return st;
 }
 
@@ -126,8 +145,12 @@ cameo_status cameo_network_add_node(cameo_network *network, const char *op, cons
                                     const char *const *outputs, int n_attrs,
                                     const cameo_attr *attrs, cameo_error *error)
 {
-    if (!op || (n_inputs && !inputs) || (n_outputs && !outputs) || (n_attrs && !attrs))
+    CM_API_NEEDS(error, network);
+    CM_API_NEEDS(error, op);
+    if ((n_inputs && !inputs) || (n_outputs && !outputs) || (n_attrs && !attrs))
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "a list is NULL where its count is not 0");
+    if (n_inputs < 0 || n_outputs < 0 || n_attrs < 0)
+        return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "a count is negative");
     cm_status st =
         add_node(network, op, name, n_inputs, inputs, n_outputs, outputs, n_attrs, attrs);
     return cm_job_end(&network->job, st, error);
@@ -158,6 +181,8 @@ void cameo_free(void *p)
 
 cameo_status cameo_network_text(cameo_network *network, char **text, cameo_error *error)
 {
+    CM_API_NEEDS(error, network);
+    CM_API_NEEDS(error, text);
     cm_buf b;
     cm_buf_init(&b, network->job.cx.allocator);
     cm_network_print(network->network, 16, &b);
@@ -178,8 +203,8 @@ cameo_status cameo_build_file(cameo_network *network, const cameo_build_options 
                               const char *path, cameo_error *error)
 {
     cm_job job;
-    if (!path)
-        return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "path must not be NULL");
+    CM_API_NEEDS(error, network);
+    CM_API_NEEDS(error, path);
     borrow_hooks(&network->job, options, &job);
     cameo_status st =
         cm_job_end(&job, cm_compile_file(&job.cx, network->network, NULL, path), error);
@@ -192,6 +217,7 @@ cameo_status cameo_build_memory(cameo_network *network, const cameo_build_option
 {
     cm_job job;
     cm_buf b;
+    CM_API_NEEDS(error, network);
     if (!bytes || !n)
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "bytes and n must not be NULL");
     borrow_hooks(&network->job, options, &job);

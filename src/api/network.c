@@ -25,10 +25,20 @@ static cm_status import_options(cm_ctx *cx, const cameo_network_options *o, cm_i
     *out = (cm_import_options){0};
     if (!CM_OPTION_HAS(o, dim_values))
         return CM_OK;
+    if (o->n_dims < 0 || o->n_extra_outputs < 0 || (o->n_extra_outputs && !o->extra_outputs) ||
+        (o->n_dims && (!o->dim_names || !o->dim_values)))
+        return cm_fail(cx, CM_ERR_ARGUMENT, "a list of the options is NULL or its count negative");
+    for (int i = 0; i < o->n_extra_outputs; i++)
+        if (!o->extra_outputs[i])
+            return cm_fail(cx, CM_ERR_ARGUMENT, "extra output %d has no name", i);
     cm_import_dim *dims;
     CM_NEW_N(cx, cx->arena, dims, o->n_dims, cm_import_dim);
-    for (int i = 0; i < o->n_dims; i++)
+    for (int i = 0; i < o->n_dims; i++) {
+        if (!o->dim_names[i] || o->dim_values[i] < 0)
+            return cm_fail(cx, CM_ERR_ARGUMENT, "dim %d: wanted a name and a size, found %lld", i,
+                           (long long)o->dim_values[i]);
         dims[i] = (cm_import_dim){o->dim_names[i], o->dim_values[i]};
+    }
     out->folder = o->folder;
     out->n_outputs = o->n_extra_outputs;
     out->outputs = o->extra_outputs;
@@ -135,6 +145,7 @@ cameo_status cameo_network_add_input(cameo_network *network, const char *name, c
                                      int rank, const int64_t *dims, const char *const *dim_names,
                                      cameo_error *error)
 {
+    CM_API_NEEDS(error, network);
     if (!name || (rank > 0 && !dims))
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "name and dims must not be NULL");
     return cm_job_end(&network->job, add_input(network, name, dtype, rank, dims, dim_names), error);
@@ -186,6 +197,7 @@ static cm_status add_constant(cameo_network *n, const char *name, const cameo_te
 cameo_status cameo_network_add_constant(cameo_network *network, const char *name,
                                         const cameo_tensor *tensor, cameo_error *error)
 {
+    CM_API_NEEDS(error, network);
     if (!name || !tensor)
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "name and tensor must not be NULL");
     return cm_job_end(&network->job, add_constant(network, name, tensor), error);
@@ -202,8 +214,8 @@ static cm_status mark_output(cameo_network *n, const char *value)
 cameo_status cameo_network_mark_output(cameo_network *network, const char *value,
                                        cameo_error *error)
 {
-    if (!value)
-        return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "value must not be NULL");
+    CM_API_NEEDS(error, network);
+    CM_API_NEEDS(error, value);
     return cm_job_end(&network->job, mark_output(network, value), error);
 }
 
@@ -211,12 +223,12 @@ cameo_status cameo_network_mark_output(cameo_network *network, const char *value
 
 int cameo_network_input_count(const cameo_network *network)
 {
-    return network->network->n_inputs;
+    return network ? network->network->n_inputs : 0;
 }
 
 int cameo_network_output_count(const cameo_network *network)
 {
-    return network->network->n_outputs;
+    return network ? network->network->n_outputs : 0;
 }
 
 static cm_status describe(cameo_network *n, const char *name, const cm_value *v, cameo_info *out)
@@ -236,6 +248,8 @@ static cm_status describe(cameo_network *n, const char *name, const cm_value *v,
 cameo_status cameo_network_input(cameo_network *network, int index, cameo_info *out,
                                  cameo_error *error)
 {
+    CM_API_NEEDS(error, network);
+    CM_API_NEEDS(error, out);
     const cm_network *g = network->network;
     if (index < 0 || index >= g->n_inputs)
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "input %d of %d", index, g->n_inputs);
@@ -246,6 +260,8 @@ cameo_status cameo_network_input(cameo_network *network, int index, cameo_info *
 cameo_status cameo_network_output(cameo_network *network, int index, cameo_info *out,
                                   cameo_error *error)
 {
+    CM_API_NEEDS(error, network);
+    CM_API_NEEDS(error, out);
     const cm_network *g = network->network;
     if (index < 0 || index >= g->n_outputs)
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "output %d of %d", index, g->n_outputs);

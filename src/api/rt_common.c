@@ -6,6 +6,8 @@
 
 #include "api/api.h"
 
+_Static_assert(CAMEO_MAX_RANK == CM_MAX_RANK, "a tensor's dims must fit into the caller's");
+
 const char *cameo_version(void)
 {
     return CM_VERSION;

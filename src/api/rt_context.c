@@ -14,21 +14,41 @@ struct cameo_context {
     void *output_user;
 };
 
+/* The context's own hooks; the engine's where it has none. */
+static cameo_hooks either(const cameo_hooks *own, const cameo_hooks *engine)
+{
+    cameo_hooks h = *own;
+    h.size = sizeof h;
+    if (!h.alloc || !h.release) {
+        h.alloc = engine->alloc;
+        h.release = engine->release;
+        h.alloc_user = engine->alloc_user;
+    }
+    if (!h.log) {
+        h.log = engine->log;
+        h.log_user = engine->log_user;
+    }
+    if (!h.progress) {
+        h.progress = engine->progress;
+        h.progress_user = engine->progress_user;
+    }
+    return h;
+}
+
 cameo_status cameo_context_create(cameo_engine *engine, const cameo_context_options *options,
                                   cameo_context **out, cameo_error *error)
 {
     if (!engine || !out)
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "engine and out must not be NULL");
-    const cameo_hooks *hooks = CM_HOOKS_OF(options);
-    if (!hooks || !hooks->alloc)
-        hooks = hooks && (hooks->log || hooks->progress) ? hooks : &engine->job.hooks;
     cm_job probe;
-    cm_job_init(&probe, hooks);
+    cm_job_init(&probe, CM_HOOKS_OF(options));
+    const cameo_hooks hooks = either(&probe.hooks, &engine->job.hooks);
+    cm_job_init(&probe, &hooks);
     cameo_context *c = cm_alloc(probe.cx.allocator, sizeof *c, 16);
     if (!c)
         return cm_api_fail(error, CAMEO_ERR_MEMORY, "out of memory");
     memset(c, 0, sizeof *c);
-    cm_job_init(&c->job, hooks);
+    cm_job_init(&c->job, &hooks);
     c->engine = cameo_engine_retain(engine);
     c->job.cx.cancel = &c->cancel;
     cm_context_options co = {
@@ -76,14 +96,16 @@ static cm_status set_input(cameo_context *c, int index, const cameo_tensor *tens
 cameo_status cameo_context_set_input(cameo_context *context, int index, const cameo_tensor *tensor,
                                      cameo_error *error)
 {
-    if (!tensor)
-        return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "tensor must not be NULL");
+    CM_API_NEEDS(error, context);
+    CM_API_NEEDS(error, tensor);
     return cm_job_end(&context->job, set_input(context, index, tensor), error);
 }
 
 cameo_status cameo_context_set_input_value(cameo_context *context, int index,
                                            const cameo_value *value, cameo_error *error)
 {
+    CM_API_NEEDS(error, context);
+    CM_API_NEEDS(error, value);
     cm_ctx *cx = &context->job.cx;
     cm_status st = check_index(cx, "input", index, cm_engine_n_inputs(context->engine->engine));
     if (st == CM_OK)
@@ -94,6 +116,7 @@ cameo_status cameo_context_set_input_value(cameo_context *context, int index,
 cameo_status cameo_context_set_output(cameo_context *context, int index, void *data, size_t bytes,
                                       cameo_error *error)
 {
+    CM_API_NEEDS(error, context);
     cm_ctx *cx = &context->job.cx;
     cm_status st = check_index(cx, "output", index, cm_engine_n_outputs(context->engine->engine));
     if (st == CM_OK)
@@ -114,6 +137,7 @@ static void *ask_for_output(void *user, int output, const cm_tensor *t, size_t b
 cameo_status cameo_context_set_output_allocator(cameo_context *context, cameo_output_fn fn,
                                                 void *user, cameo_error *error)
 {
+    CM_API_NEEDS(error, context);
     cm_status st = CM_OK;
     context->output_fn = fn;
     context->output_user = user;
@@ -125,12 +149,15 @@ cameo_status cameo_context_set_output_allocator(cameo_context *context, cameo_ou
 
 cameo_status cameo_context_bind(cameo_context *context, cameo_error *error)
 {
+    CM_API_NEEDS(error, context);
     return cm_job_end(&context->job, cm_context_bind(&context->job.cx, context->context), error);
 }
 
 cameo_status cameo_context_output_shape(cameo_context *context, int index, cameo_tensor *out,
                                         cameo_error *error)
 {
+    CM_API_NEEDS(error, context);
+    CM_API_NEEDS(error, out);
     cm_ctx *cx = &context->job.cx;
     cm_status st = check_index(cx, "output", index, cm_engine_n_outputs(context->engine->engine));
     if (st != CM_OK)
@@ -145,13 +172,15 @@ cameo_status cameo_context_output_shape(cameo_context *context, int index, cameo
 
 size_t cameo_context_memory(const cameo_context *context)
 {
-    return cm_context_arena_bytes(context->context);
+    return context ? cm_context_arena_bytes(context->context) : 0;
 }
 
 cameo_status cameo_context_run(cameo_context *context, double timeout_seconds, cameo_error *error)
 {
+    CM_API_NEEDS(error, context);
     cm_ctx *cx = &context->job.cx;
-    cx->deadline_ns = timeout_seconds > 0 ? cm_now_ns() + (uint64_t)(timeout_seconds * 1e9) : 0;
+    bool limited = timeout_seconds > 0 && timeout_seconds < 1e9; /* 30 years are no limit */
+    cx->deadline_ns = limited ? cm_now_ns() + (uint64_t)(timeout_seconds * 1e9) : 0;
     cm_status st = cm_context_run(cx, context->context);
     atomic_store(&context->cancel, false);
     return cm_job_end(&context->job, st, error);
@@ -159,12 +188,13 @@ cameo_status cameo_context_run(cameo_context *context, double timeout_seconds, c
 
 void cameo_context_cancel(cameo_context *context)
 {
-    atomic_store(&context->cancel, true);
+    if (context)
+        atomic_store(&context->cancel, true);
 }
 
 const cameo_value *cameo_context_output_value(cameo_context *context, int index)
 {
-    if (index < 0 || index >= cm_engine_n_outputs(context->engine->engine))
+    if (!context || index < 0 || index >= cm_engine_n_outputs(context->engine->engine))
         return NULL;
     return (const cameo_value *)cm_context_output(context->context, index);
 }
@@ -172,6 +202,8 @@ const cameo_value *cameo_context_output_value(cameo_context *context, int index)
 cameo_status cameo_context_output(cameo_context *context, int index, cameo_tensor *out,
                                   cameo_error *error)
 {
+    CM_API_NEEDS(error, context);
+    CM_API_NEEDS(error, out);
     const cm_datum *d = (const cm_datum *)cameo_context_output_value(context, index);
     if (!d)
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT,

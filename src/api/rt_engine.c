@@ -83,7 +83,8 @@ cameo_status cameo_engine_open_memory(const void *bytes, size_t n,
 
 cameo_engine *cameo_engine_retain(cameo_engine *engine)
 {
-    atomic_fetch_add_explicit(&engine->references, 1, memory_order_relaxed);
+    if (engine)
+        atomic_fetch_add_explicit(&engine->references, 1, memory_order_relaxed);
     return engine;
 }
 
@@ -99,17 +100,19 @@ void cameo_engine_release(cameo_engine *engine)
 
 int cameo_engine_input_count(const cameo_engine *engine)
 {
-    return cm_engine_n_inputs(engine->engine);
+    return engine ? cm_engine_n_inputs(engine->engine) : 0;
 }
 
 int cameo_engine_output_count(const cameo_engine *engine)
 {
-    return cm_engine_n_outputs(engine->engine);
+    return engine ? cm_engine_n_outputs(engine->engine) : 0;
 }
 
 cameo_status cameo_engine_input(const cameo_engine *engine, int index, cameo_info *out,
                                 cameo_error *error)
 {
+    CM_API_NEEDS(error, engine);
+    CM_API_NEEDS(error, out);
     if (index < 0 || index >= cm_engine_n_inputs(engine->engine))
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "input %d of %d", index,
                            cm_engine_n_inputs(engine->engine));
@@ -122,6 +125,8 @@ cameo_status cameo_engine_input(const cameo_engine *engine, int index, cameo_inf
 cameo_status cameo_engine_output(const cameo_engine *engine, int index, cameo_info *out,
                                  cameo_error *error)
 {
+    CM_API_NEEDS(error, engine);
+    CM_API_NEEDS(error, out);
     if (index < 0 || index >= cm_engine_n_outputs(engine->engine))
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "output %d of %d", index,
                            cm_engine_n_outputs(engine->engine));
@@ -133,10 +138,10 @@ cameo_status cameo_engine_output(const cameo_engine *engine, int index, cameo_in
 
 int cameo_engine_find_input(const cameo_engine *engine, const char *name)
 {
-    return cm_engine_find_input(engine->engine, name);
+    return engine && name ? cm_engine_find_input(engine->engine, name) : -1;
 }
 
 int cameo_engine_find_output(const cameo_engine *engine, const char *name)
 {
-    return cm_engine_find_output(engine->engine, name);
+    return engine && name ? cm_engine_find_output(engine->engine, name) : -1;
 }

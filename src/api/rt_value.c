@@ -33,7 +33,7 @@ const cameo_value *cameo_value_item(const cameo_value *value, int64_t index)
 
 bool cameo_value_tensor(const cameo_value *value, cameo_tensor *out)
 {
-    if (cameo_value_kind(value) != CAMEO_TENSOR)
+    if (cameo_value_kind(value) != CAMEO_TENSOR || !out)
         return false;
     cm_tensor_to_api(&datum_of(value)->tensor, out);
     return true;
@@ -79,6 +79,9 @@ cameo_status cameo_value_from_items(cameo_kind kind, int64_t n, const cameo_valu
     if (!fits || !out || (n && !items))
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "kind %d does not hold %lld items", (int)kind,
                            (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        if (!items[i])
+            return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "item %lld is NULL", (long long)i);
     own_value *v = new_value(n);
     if (!v)
         return cm_api_fail(error, CAMEO_ERR_MEMORY, "out of memory");

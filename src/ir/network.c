@@ -52,7 +52,7 @@ cm_status cm_network_nested(cm_ctx *cx, cm_network *outer, const char *name, cm_
 static cm_status unique_name(cm_ctx *cx, cm_network *g, const char *base, const char **out)
 {
     struct cm_network_root *r = g->root;
-    if (!cm_map_has(&r->values, base)) {
+    if (!cm_map_get(&r->values, base)) {
         *out = base;
         return CM_OK;
     }
@@ -62,7 +62,7 @@ static cm_status unique_name(cm_ctx *cx, cm_network *g, const char *base, const 
         name = cm_arena_printf(g->arena, "%s_%lld", base, (long long)++n);
         if (!name)
             return cm_fail_memory(cx);
-    } while (cm_map_has(&r->values, name));
+    } while (cm_map_get(&r->values, name));
     if (!cm_map_put(&r->suffixes, base, (void *)n))
         return cm_fail_memory(cx);
     *out = name;
@@ -74,9 +74,14 @@ static cm_status new_value(cm_ctx *cx, cm_network *g, const char *name, cm_value
     cm_value *v;
     CM_NEW(cx, g->arena, v, cm_value);
     CM_TRY(unique_name(cx, g, name && *name ? name : "v", &name));
-    if (!cm_map_put(&g->root->values, name, v))
+    cm_map *values = &g->root->values;
+    size_t n = values->n;
+    if (!cm_map_put(values, name, v))
         return cm_fail_memory(cx);
-    v->name = g->root->values.entries[g->root->values.n - 1].key;
+    /* A name that was given up has its key further up. */
+    v->name = values->n > n ? values->entries[n].key : cm_arena_strdup(g->arena, name);
+    if (!v->name)
+        return cm_fail_memory(cx);
     v->network = g;
     v->id = g->root->n_values++;
     *out = v;
@@ -301,6 +306,14 @@ static void drop_uses(cm_node *n)
         for (int i = 0; i < n->subs[s]->n_outputs; i++)
             remove_use(n->subs[s]->outputs[i], NULL, n->subs[s], i);
     }
+}
+
+void cm_node_give_up(cm_node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]) /* replaces: needs no memory */
+            (void)!cm_map_put(&n->network->root->values, n->out[i]->name, NULL);
+    cm_node_remove(n);
 }
 
 void cm_node_remove(cm_node *n)

@@ -115,6 +115,8 @@ cm_status cm_node_set_input(cm_ctx *cx, cm_node *n, int i, cm_value *v) CM_MUST_
 cm_status cm_replace_uses(cm_ctx *cx, cm_value *from, cm_value *to) CM_MUST_USE; /* all of them */
 cm_status cm_network_set_output(cm_ctx *cx, cm_network *g, int i, cm_value *v) CM_MUST_USE;
 void cm_node_remove(cm_node *n); /* its outputs must have no uses */
+/* The same for a node that was just added and turned out wrong: its values' names are free again. */
+void cm_node_give_up(cm_node *n);
 /* n covers what `other` covered too (in order, no repeats). */
 cm_status cm_node_add_from(cm_ctx *cx, cm_node *n, const cm_node *other) CM_MUST_USE;
 

@@ -249,17 +249,17 @@ cm_status cm_epilogue_eval(cm_eval *e, cm_dtype own)
         return cm_fail(e->cx, CM_ERR_MODEL,
                        "an epilogue reads %d operands of %d and has %d results", p.n_operands,
                        ep->n_operands, p.n_outputs);
-    if (!e->out[0])
-        return e->op->family->eval(e);
     cm_datum *final = e->out[0], raw = {.kind = CM_TENSOR};
-    const cm_tensor *y = &final->tensor;
-    CM_TRY(cm_eval_temp(e, own, y->rank, y->dims, &raw.tensor));
-    e->out[0] = &raw;
+    if (final)
+        CM_TRY(cm_eval_temp(e, own, final->tensor.rank, final->tensor.dims, &raw.tensor));
+    e->out[0] = final ? &raw : NULL;
     e->n_in -= ep->n_operands;
     cm_status st = e->op->family->eval(e);
     e->n_in += ep->n_operands;
     e->out[0] = final;
     CM_TRY(st);
+    if (!final)
+        return CM_OK;
     cm_tensor *out[1] = {&final->tensor};
     return cm_program_eval(e, &p, &raw.tensor, e->in + e->n_in - ep->n_operands, out);
 }

@@ -9,10 +9,18 @@
  * clang-format off */
 #define PASSES(X)                                                                                  \
     /* Clean: less to do, and one way of saying it. */                                             \
-    X(dce, CLEAN, true, 0)             /* drop what nobody reads */                                \
-    X(fold_constants, CLEAN, false, 0) /* compute early what depends on constants only */          \
-    X(identity, CLEAN, true, 0)        /* drop nodes that change nothing */                        \
-    X(cse, CLEAN, false, 0)            /* compute the same thing once */                           \
+    X(dce, CLEAN, true, 0)               /* drop what nobody reads */                              \
+    X(fold_constants, CLEAN, false, 0)   /* compute early what depends on constants only */        \
+    X(identity, CLEAN, true, 0)          /* drop nodes that change nothing */                      \
+    X(cse, CLEAN, false, 0)              /* compute the same thing once */                         \
+    X(merge_casts, CLEAN, true, 0)       /* one cast for two */                                    \
+    X(constant_reshape, CLEAN, false, 0) /* reshapes without shape arithmetic */                   \
+    X(merge_views, CLEAN, true, 0)       /* one reshape for a chain */                             \
+    X(sink_transposes, CLEAN, true, 0)   /* transposes down, towards each other */                 \
+    X(merge_transposes, CLEAN, true, 0)  /* one transpose for two */                               \
+    X(refold, CLEAN, false, 0)           /* constants that the moves made */                       \
+    X(reidentity, CLEAN, true, 0)        /* what they left doing nothing */                        \
+    X(clean_dce, CLEAN, true, 0)         /* and what nobody reads any more */                      \
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
     X(fuse_epilogue, FUSE, true, 1e-6) /* bias, activation, residual onto what makes the value */  \
     X(fuse_pointwise, FUSE, false, 1e-6) /* what is left of pointwise nodes, in groups */          \
@@ -20,7 +28,10 @@
 /* clang-format on */
 
 /* A pass that runs again later in the pipeline has a second name there. */
-#define cm_pass_fuse_dce cm_pass_dce
+#define cm_pass_fuse_dce   cm_pass_dce
+#define cm_pass_clean_dce  cm_pass_dce
+#define cm_pass_refold     cm_pass_fold_constants
+#define cm_pass_reidentity cm_pass_identity
 
 #define X(name, phase, repeat, tolerance) cm_status cm_pass_##name(cm_rewriter *rw, cm_network *g);
 PASSES(X)

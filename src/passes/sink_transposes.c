@@ -1,0 +1,109 @@
+/* sink_transposes.c -- move transposes down, towards each other, until they cancel or are absorbed.
+ *
+ *     a = Transpose(x) {perm=P}
+ *     y = Relu(a)                        Add, Mul, Concat, Softmax, Clip, Cast ...
+ *  becomes
+ *     b = Relu(x)
+ *     y = Transpose(b) {perm=P}
+ *
+ * Fires on elementwise nodes whose inputs of full rank are all transposed by the same permutation and
+ * read by nobody else; other inputs have one element, or are constants that can be transposed back now. Concat,
+ * Softmax and LogSoftmax get their axis translated. Moving down only, it ends.
+ *
+ * needs: types, uses    keeps: types, uses
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <string.h>
+
+#include "passes/transposes.h"
+
+static bool takes_axis(const cm_node *n)
+{
+    return n->op->id == CM_OP_CONCAT || n->op->id == CM_OP_SOFTMAX ||
+           n->op->id == CM_OP_LOG_SOFTMAX;
+}
+
+static bool can_pass(const cm_node *n)
+{
+    if (n->epilogue.program || n->n_out != 1 || !n->out[0] || !n->out[0]->n_uses)
+        return false;
+    return takes_axis(n) || (n->op->traits & CM_ELTWISE && n->op->id != CM_OP_POINTWISE);
+}
+
+/* The permutation that all full-rank inputs of n share. */
+static bool common_perm(const cm_node *n, int64_t *perm)
+{
+    int rank = cm_rank(n->out[0]), found = 0;
+    for (int i = 0; i < n->n_in; i++) {
+        int64_t p[CM_MAX_RANK];
+        cm_value *v = n->in[i];
+        if (!v)
+            continue;
+        cm_node *t = cm_made_by(v, CM_OP_TRANSPOSE);
+        if (t) {
+            if (cm_rank(v) != rank || cm_only_reader(v) != n || !cm_perm(t, p) ||
+                (found && !cm_perm_equal(p, perm, rank)))
+                return false;
+            memcpy(perm, p, sizeof p);
+            found++;
+        } else if (takes_axis(n) || (cm_volume(v) != 1 && !(v->constant && cm_rank(v) == rank))) {
+            return false;
+        }
+    }
+    return found > 0;
+}
+
+/* The input as it was before the transpose; a constant is transposed back (and folded later). */
+static cm_status input_before(cm_rewriter *rw, cm_node *n, int i, const int64_t *perm,
+                              cm_value **out)
+{
+    cm_value *v = n->in[i];
+    cm_node *t = v ? cm_made_by(v, CM_OP_TRANSPOSE) : NULL;
+    *out = t ? t->in[0] : v;
+    int rank = cm_rank(n->out[0]);
+    if (!v || t || cm_rank(v) != rank || cm_volume(v) == 1)
+        return CM_OK;
+    int64_t inverse[CM_MAX_RANK];
+    cm_perm_inverse(perm, rank, inverse);
+    CM_TRY(cm_make_transpose(rw, n, v, inverse, rank, n, &t));
+    *out = t->out[0];
+    return CM_OK;
+}
+
+static cm_status sink(cm_rewriter *rw, cm_node *n, const int64_t *perm)
+{
+    int rank = cm_rank(n->out[0]);
+    cm_value **in;
+    void *attr;
+    CM_NEW_N(rw->cx, rw->cx->scratch, in, n->n_in, cm_value *);
+    for (int i = 0; i < n->n_in; i++)
+        CM_TRY(input_before(rw, n, i, perm, &in[i]));
+    CM_TRY(cm_attr_copy(rw->cx, n->network->arena, n->op->attrs, n->attr, &attr));
+    if (takes_axis(n)) {
+        int64_t axis = cm_int(n, "axis");
+        CM_TRY(
+            cm_attr_put_int(rw->cx, n->op->id, attr, "axis", perm[axis < 0 ? axis + rank : axis]));
+    }
+    cm_node *moved, *t;
+    CM_TRY(cm_make_with(rw, n, n->op->id, attr, n, in, n->n_in, 1, &moved));
+    CM_TRY(cm_make_transpose(rw, n, moved->out[0], perm, rank, n, &t));
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && cm_made_by(n->in[i], CM_OP_TRANSPOSE))
+            CM_TRY(cm_node_add_from(rw->cx, t, n->in[i]->producer));
+    CM_TRY(cm_replace(rw, n, t->out[0], NULL));
+    cm_drop_if_dead(n);
+    return CM_OK;
+}
+
+CM_PASS(sink_transposes)
+{
+    CM_FOR_NODES (n, g) {
+        int64_t perm[CM_MAX_RANK];
+        if (!can_pass(n) || cm_rank(n->out[0]) < 0 || !common_perm(n, perm))
+            continue;
+        if (!cm_rewrite(rw, n))
+            return CM_OK;
+        CM_TRY(sink(rw, n, perm));
+    }
+    return CM_OK;
+}

@@ -1,0 +1,16 @@
+/* transposes.h -- what the passes on transposes share.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_PASSES_TRANSPOSES_H
+#define CM_PASSES_TRANSPOSES_H
+
+#include "passes/match.h"
+
+/* The permutation of a Transpose, written out: output axis i is input axis perm[i]. False when the rank
+ * is not known. */
+bool cm_perm(const cm_node *n, int64_t *perm);
+void cm_perm_inverse(const int64_t *perm, int rank, int64_t *inverse);
+bool cm_perm_equal(const int64_t *a, const int64_t *b, int rank);
+cm_status cm_make_transpose(cm_rewriter *rw, cm_node *before, cm_value *x, const int64_t *perm,
+                            int rank, const cm_node *like, cm_node **out) CM_MUST_USE;
+
+#endif

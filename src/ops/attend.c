@@ -22,14 +22,22 @@ static void store_row(const cm_heads_out *o, int64_t b, int64_t h, int64_t r, co
     cm_store_f64(o->dtype, src, n, (char *)o->at + (size_t)index * cm_dtype_size(o->dtype));
 }
 
+static bool takes_part(const cm_attend *a, int64_t b, int64_t h, int64_t q, int64_t k)
+{
+    int64_t position = q + (a->position ? a->position[b] : 0);
+    return !((a->kv_valid && k >= a->kv_valid[b]) || (a->causal && k > position) ||
+             (a->left >= 0 && position - k > a->left) ||
+             (a->right >= 0 && k - position > a->right) ||
+             (a->allow && !a->allow(a->allow_arg, b, h, q, k)));
+}
+
 /* -infinity: the key does not take part. */
 static double bias_of(const cm_attend *a, int64_t b, int64_t h, int64_t q, int64_t k)
 {
-    int64_t position = q + (a->position ? a->position[b] : 0);
-    if ((a->kv_valid && k >= a->kv_valid[b]) || (a->causal && k > position) ||
-        (a->left >= 0 && position - k > a->left) || (a->right >= 0 && k - position > a->right) ||
-        (a->allow && !a->allow(a->allow_arg, b, h, q, k)))
+    if (!takes_part(a, b, h, q, k))
         return -INFINITY;
+    if (a->bias && a->bias_period)
+        b %= a->bias_period;
     if (!a->bias)
         return 0;
     if (k >= a->bias_cols)
@@ -86,7 +94,10 @@ static void attend_row(const cm_attend *a, int64_t b, int64_t h, int64_t r, doub
         store_row(&a->scores, b, h, r, s, a->kv_len);
     for (int64_t j = 0; j < a->kv_len; j++) {
         double bias = bias_of(a, b, h, r, j);
-        s[j] = bias == -INFINITY ? bias : s[j] + bias;
+        if (a->fill && !takes_part(a, b, h, r, j))
+            s[j] = *a->fill;
+        else
+            s[j] = bias == -INFINITY ? bias : s[j] + bias;
     }
     if (wanted && a->score_mode == CM_SCORE_BIASED)
         store_row(&a->scores, b, h, r, s, a->kv_len);

@@ -36,6 +36,7 @@ typedef struct cm_attend {
     const double *bias;    /* NULL: none. Else element (b, h, q, k), strides 0 where broadcast */
     int64_t bias_batch, bias_head, bias_row, bias_col;
     int64_t bias_cols;       /* keys that it covers; later ones do not take part */
+    int64_t bias_period;     /* batches that it covers, after which it repeats; 0: all */
     bool causal;
     int64_t left, right;     /* window around the query's position, -1: unbounded */
     const int64_t *position; /* of the first query among the keys, per batch; NULL: 0 */
@@ -44,6 +45,7 @@ typedef struct cm_attend {
     /* NULL, or: does key `k` take part for query `q`? */
     bool (*allow)(const void *arg, int64_t batch, int64_t head, int64_t q, int64_t k);
     const void *allow_arg;
+    const double *fill; /* NULL, or the score of keys that causality or `allow` forbid */
     cm_heads_out y;
     cm_heads_out scores; /* rows of kv_len */
     cm_score_mode score_mode;

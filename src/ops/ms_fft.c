@@ -46,15 +46,28 @@ static cm_status infer(cm_infer *f)
     return cm_infer_tensor(f, 0, rank + 1, dims);
 }
 
-static const double two_pi = 6.28318530717958647692;
+/* Cosine and sine of m/n of a turn, exact at the quarters. */
+static void turn(int64_t m, int64_t n, double *c, double *s)
+{
+    if (4 * m % n == 0) {
+        static const double quarters[] = {1, 0, -1, 0, 1};
+        *c = quarters[4 * m / n % 4];
+        *s = quarters[(4 * m / n + 3) % 4];
+        return;
+    }
+    double angle = 6.28318530717958647692 * (double)m / (double)n;
+    *c = cm_cos(angle);
+    *s = cm_sin(angle);
+}
 
 static void forward(const double *x, int64_t n, double *re, double *im, int64_t k)
 {
     *re = *im = 0;
     for (int64_t t = 0; t < n; t++) {
-        double angle = two_pi * (double)(k * t % n) / (double)n;
-        *re += x[t] * cm_cos(angle);
-        *im -= x[t] * cm_sin(angle);
+        double c, s;
+        turn(k * t % n, n, &c, &s);
+        *re += x[t] * c;
+        *im -= x[t] * s;
     }
 }
 
@@ -63,8 +76,9 @@ static double backward(const double *x, int64_t n, int64_t t)
 {
     double sum = 0;
     for (int64_t k = 0; k <= n / 2; k++) {
-        double angle = two_pi * (double)(k * t % n) / (double)n;
-        double v = x[2 * k] * cm_cos(angle) - x[2 * k + 1] * cm_sin(angle);
+        double c, s;
+        turn(k * t % n, n, &c, &s);
+        double v = x[2 * k] * c - x[2 * k + 1] * s;
         sum += k == 0 || 2 * k == n ? v : 2 * v;
     }
     return sum / (double)n;

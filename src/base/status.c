@@ -18,13 +18,12 @@ const char *cm_status_text(cm_status st)
     return "unknown status";
 }
 
-cm_status cm_fail(cm_ctx *cx, cm_status st, const char *fmt, ...)
+void cm_record(cm_ctx *cx, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(cx->message, sizeof cx->message, fmt, ap);
     va_end(ap);
-    return st;
 }
 
 cm_status cm_while(cm_ctx *cx, cm_status st, const char *fmt, ...)
@@ -42,11 +41,6 @@ cm_status cm_while(cm_ctx *cx, cm_status st, const char *fmt, ...)
         *end = 0;
     }
     return st;
-}
-
-cm_status cm_fail_memory(cm_ctx *cx)
-{
-    return cm_fail(cx, CM_ERR_MEMORY, "out of memory");
 }
 
 void cm_log(cm_ctx *cx, cm_log_level level, const char *fmt, ...)

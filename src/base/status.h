@@ -61,11 +61,13 @@ typedef struct cm_ctx {
 
 const char *cm_status_text(cm_status st);
 
-/* Record a message and return `st`, so a failure is one return statement. */
-cm_status cm_fail(cm_ctx *cx, cm_status st, const char *fmt, ...) CM_MUST_USE CM_PRINTF(3);
+/* Record a message and return `st`, so a failure is one return statement. A macro, so that compilers see
+ * which status comes back. */
+#define cm_fail(cx, st, ...) (cm_record((cx), __VA_ARGS__), (cm_status)(st))
+void cm_record(cm_ctx *cx, const char *fmt, ...) CM_PRINTF(2);
 /* Prefix the recorded message with where we were; returns `st` unchanged. */
 cm_status cm_while(cm_ctx *cx, cm_status st, const char *fmt, ...) CM_MUST_USE CM_PRINTF(3);
-cm_status cm_fail_memory(cm_ctx *cx) CM_MUST_USE;
+#define cm_fail_memory(cx) cm_fail((cx), CM_ERR_MEMORY, "out of memory")
 void cm_log(cm_ctx *cx, cm_log_level level, const char *fmt, ...) CM_PRINTF(3);
 /* CM_OK, or CM_ERR_CANCELLED with a sentence when the job was cancelled or is out of time. */
 cm_status cm_check_cancel(cm_ctx *cx) CM_MUST_USE;

@@ -7,6 +7,19 @@
 #include "base/cpu.h"
 #include "base/size.h"
 
+/* pthreadpool is not built for ThreadSanitizer, which must be told that a piece runs after the call
+ * began and before it ends. */
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#define GIVE(p) __tsan_release(p)
+#define TAKE(p) __tsan_acquire(p)
+#else
+#define GIVE(p) ((void)(p))
+#define TAKE(p) ((void)(p))
+#endif
+
+enum { MOST_THREADS = 1024 }; /* pthreadpool waits for ever for one that cannot be started */
+
 struct cm_threads {
     const cm_allocator *allocator;
     pthreadpool_t pool; /* NULL: inline */
@@ -17,6 +30,8 @@ cm_status cm_threads_create(cm_ctx *cx, int n, cm_threads **out)
 {
     if (n <= 0)
         n = cm_cpu_cores();
+    if (n > MOST_THREADS)
+        n = MOST_THREADS;
     cm_threads *t = cm_alloc(cx->allocator, sizeof *t, 16);
     if (!t)
         return cm_fail_memory(cx);
@@ -54,7 +69,9 @@ typedef struct {
 static void run_piece(void *user, size_t start, size_t count)
 {
     call *c = user;
+    TAKE(c);
     c->fn(c->arg, (int64_t)start, (int64_t)(start + count));
+    GIVE(c);
 }
 
 void cm_parallel(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *arg)
@@ -70,5 +87,7 @@ void cm_parallel(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *
     /* A few pieces per thread, so that an unlucky one does not hold up the rest. */
     int64_t tile = cm_max_i64(grain, cm_ceil_div(n, (int64_t)t->n * 4));
     call c = {fn, arg};
+    GIVE(&c);
     pthreadpool_parallelize_1d_tile_1d(t->pool, run_piece, &c, (size_t)n, (size_t)tile, 0);
+    TAKE(&c);
 }

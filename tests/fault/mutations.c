@@ -322,7 +322,7 @@ static void mutate(long index)
     cm_buf b;
     cm_buf_init(&b, NULL);
     cm_buf_bytes(&b, s->bytes.data, s->bytes.n);
-    for (uint64_t k = 1 + draw(4); k > 0; k--)
+    for (uint64_t k = draw(2) ? 1 : 1 + draw(4); k > 0; k--)
         mutate_once(s, &b);
     if (s->plan && draw(8))
         mend_plan(&b);

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/attend.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -54,6 +55,17 @@ static void store_masked_row(const cm_attend *a, int64_t b, int64_t h, int64_t r
         cm_set_f64(o->dtype, o->at, index + j, s[j] == -INFINITY ? 0 : s[j]);
 }
 
+/* The scores, the lowest finite number where a boolean mask rules a key out. */
+static void store_biased_row(const cm_attend *a, int64_t b, int64_t h, int64_t r, const double *s)
+{
+    const cm_heads_out *o = &a->scores;
+    double lowest = o->dtype == CM_F16 ? -65504 : o->dtype == CM_F64 ? -DBL_MAX : -FLT_MAX;
+    store_row(o, b, h, r, s, a->kv_len);
+    for (int64_t j = 0; a->from_bool && j < a->kv_len; j++)
+        if (s[j] == -INFINITY && j < a->bias_cols && takes_part(a, b, h, r, j))
+            cm_set_f64(o->dtype, o->at, b * o->batch + h * o->head + r * o->row + j, lowest);
+}
+
 /* Scores of one query in place of which come their softmax. */
 static void softmax_row(double *s, int64_t n, const double *sink)
 {
@@ -100,7 +112,7 @@ static void attend_row(const cm_attend *a, int64_t b, int64_t h, int64_t r, doub
             s[j] = bias == -INFINITY ? bias : s[j] + bias;
     }
     if (wanted && a->score_mode == CM_SCORE_BIASED)
-        store_row(&a->scores, b, h, r, s, a->kv_len);
+        store_biased_row(a, b, h, r, s);
     if (wanted && a->score_mode == CM_SCORE_TAKING_PART)
         store_masked_row(a, b, h, r, s);
     softmax_row(s, a->kv_len, a->sink ? &a->sink[h] : NULL);

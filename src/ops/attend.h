@@ -45,6 +45,8 @@ typedef struct cm_attend {
     /* NULL, or: does key `k` take part for query `q`? */
     bool (*allow)(const void *arg, int64_t batch, int64_t head, int64_t q, int64_t k);
     const void *allow_arg;
+    bool from_bool; /* the bias was a boolean mask: scores that it rules out are shown as the lowest
+                       finite number, as ONNX Runtime shows them, not as -infinity */
     const double *fill; /* NULL, or the score of keys that causality or `allow` forbid */
     cm_heads_out y;
     cm_heads_out scores; /* rows of kv_len */

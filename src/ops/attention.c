@@ -169,6 +169,7 @@ static cm_status read_bias(cm_eval *e, cm_attend *a)
         for (int64_t i = 0; i < n; i++)
             ((double *)bias)[i] = allowed[i] ? 0 : -INFINITY;
         a->bias = bias;
+        a->from_bool = true;
     } else {
         CM_TRY(cm_eval_as_f64(e, MASK, &a->bias));
     }

@@ -4,7 +4,8 @@
  *     y = softmax(softcap(scale * q k^T) + bias) v        per (batch, head), a query row at a time
  *
  * No score matrix is held: one row of scores per head. A key takes part when the causal frontier,
- * the window and the padding allow it and its bias is not -infinity; a row where none does is zero. */
+ * the window and the padding allow it and its bias is not -infinity; a row where none does is
+ * zero. */
 #ifndef CM_OPS_ATTEND_H
 #define CM_OPS_ATTEND_H
 
@@ -25,7 +26,11 @@ typedef struct cm_heads_out {
 
 /* What the scores output holds. TAKING_PART: biased, 0 for keys that do not take part. */
 typedef enum {
-    CM_SCORE_RAW, CM_SCORE_CAPPED, CM_SCORE_BIASED, CM_SCORE_SOFTMAX, CM_SCORE_TAKING_PART
+    CM_SCORE_RAW,
+    CM_SCORE_CAPPED,
+    CM_SCORE_BIASED,
+    CM_SCORE_SOFTMAX,
+    CM_SCORE_TAKING_PART
 } cm_score_mode;
 
 typedef struct cm_attend {
@@ -35,8 +40,8 @@ typedef struct cm_attend {
     double scale, softcap; /* softcap 0: none */
     const double *bias;    /* NULL: none. Else element (b, h, q, k), strides 0 where broadcast */
     int64_t bias_batch, bias_head, bias_row, bias_col;
-    int64_t bias_cols;       /* keys that it covers; later ones do not take part */
-    int64_t bias_period;     /* batches that it covers, after which it repeats; 0: all */
+    int64_t bias_cols;   /* keys that it covers; later ones do not take part */
+    int64_t bias_period; /* batches that it covers, after which it repeats; 0: all */
     bool causal;
     int64_t left, right;     /* window around the query's position, -1: unbounded */
     const int64_t *position; /* of the first query among the keys, per batch; NULL: 0 */

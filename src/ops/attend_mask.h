@@ -19,8 +19,8 @@ cm_status cm_attend_mask_check(cm_infer *f, int mask, int bias, cm_dim batch, cm
                                cm_dim q_len, cm_dim total) CM_MUST_USE;
 /* Set a's bias from mask and additional bias; a's sizes are set. `past`: keys before the first
  * query. */
-cm_status cm_attend_mask(cm_eval *e, int mask, int bias, int64_t past, double filter, cm_attend *a)
-    CM_MUST_USE;
+cm_status cm_attend_mask(cm_eval *e, int mask, int bias, int64_t past, double filter,
+                         cm_attend *a) CM_MUST_USE;
 /* Every batch's first query at the same position. */
 cm_status cm_attend_position(cm_eval *e, cm_attend *a, int64_t position) CM_MUST_USE;
 

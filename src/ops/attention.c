@@ -44,9 +44,9 @@ static cm_status check_attributes(cm_infer *f, const attention_attr *a)
         return cm_fail(f->cx, CM_ERR_MODEL, "softmax_precision is %lld, wanted 1, 10, 11 or 16",
                        (long long)p);
     if (a->left_window_size < -1 || a->right_window_size < -1)
-        return cm_fail(f->cx, CM_ERR_MODEL, "a window size is %lld, wanted -1 or more",
-                       (long long)(a->left_window_size < -1 ? a->left_window_size
-                                                            : a->right_window_size));
+        return cm_fail(
+            f->cx, CM_ERR_MODEL, "a window size is %lld, wanted -1 or more",
+            (long long)(a->left_window_size < -1 ? a->left_window_size : a->right_window_size));
     if (cm_infer_has(f, PAST_K) != cm_infer_has(f, PAST_V))
         return cm_fail(f->cx, CM_ERR_MODEL, "past_key and past_value must be given together");
     if (cm_infer_has(f, NONPAD) && cm_infer_has(f, PAST_K))
@@ -77,7 +77,8 @@ static cm_status read_sizes(cm_infer *f, const attention_attr *a, sizes *s)
         cm_dim k_head;
         CM_TRY(cm_expect_split(f, "hidden size of Q", cm_infer_dim(f, Q, 2), s->q_heads, &s->head));
         CM_TRY(cm_expect_split(f, "hidden size of K", cm_infer_dim(f, K, 2), s->kv_heads, &k_head));
-        CM_TRY(cm_expect_split(f, "hidden size of V", cm_infer_dim(f, V, 2), s->kv_heads, &s->v_head));
+        CM_TRY(
+            cm_expect_split(f, "hidden size of V", cm_infer_dim(f, V, 2), s->kv_heads, &s->v_head));
         CM_TRY(cm_infer_equal(f, "head size of K", k_head, s->head));
     }
     s->batch = cm_infer_dim(f, Q, 0);
@@ -93,7 +94,8 @@ static cm_status read_sizes(cm_infer *f, const attention_attr *a, sizes *s)
     s->past = 0;
     if (cm_infer_has(f, PAST_K))
         s->past = cm_infer_ranked(f, PAST_K) ? cm_infer_dim(f, PAST_K, 2) : CM_DIM_ERROR;
-    s->total = s->past == CM_DIM_ERROR ? cm_infer_fresh(f, "total") : cm_infer_add(f, s->past, s->kv_len);
+    s->total =
+        s->past == CM_DIM_ERROR ? cm_infer_fresh(f, "total") : cm_infer_add(f, s->past, s->kv_len);
     return CM_OK;
 }
 
@@ -190,8 +192,14 @@ static cm_status join_past(cm_eval *e, const cm_attend *a, int past, int out, in
     int64_t past_len = a->kv_len - fresh_len;
     if (!cm_eval_has(e, past) && !cm_eval_wants(e, out))
         return CM_OK;
-    cm_cache c = {.batch = a->batch, .heads = a->kv_heads, .len = a->kv_len, .size = size,
-                  .past_rows = past_len, .past_len = past_len, .fresh = *h, .fresh_len = fresh_len};
+    cm_cache c = {.batch = a->batch,
+                  .heads = a->kv_heads,
+                  .len = a->kv_len,
+                  .size = size,
+                  .past_rows = past_len,
+                  .past_len = past_len,
+                  .fresh = *h,
+                  .fresh_len = fresh_len};
     if (cm_eval_has(e, past)) {
         const double *v;
         CM_TRY(cm_eval_as_f64(e, past, &v));
@@ -231,9 +239,13 @@ static cm_status eval(cm_eval *e)
     bool packed = q->rank == 3;
     int64_t fresh = k->dims[packed ? 1 : 2];
     int64_t past = cm_eval_has(e, PAST_K) ? cm_eval_in(e, PAST_K)->dims[2] : 0;
-    cm_attend a = {.batch = q->dims[0], .kv_len = past + fresh, .causal = attr->is_causal != 0,
-                   .left = attr->left_window_size, .right = attr->right_window_size,
-                   .softcap = attr->softcap, .score_mode = (cm_score_mode)attr->qk_matmul_output_mode};
+    cm_attend a = {.batch = q->dims[0],
+                   .kv_len = past + fresh,
+                   .causal = attr->is_causal != 0,
+                   .left = attr->left_window_size,
+                   .right = attr->right_window_size,
+                   .softcap = attr->softcap,
+                   .score_mode = (cm_score_mode)attr->qk_matmul_output_mode};
     a.q_heads = packed ? attr->q_num_heads : q->dims[1];
     a.kv_heads = packed ? attr->kv_num_heads : k->dims[1];
     a.q_len = q->dims[packed ? 1 : 2];
@@ -243,7 +255,8 @@ static cm_status eval(cm_eval *e)
     const double *x[3];
     for (int i = 0; i < 3; i++)
         CM_TRY(cm_eval_as_f64(e, i, &x[i]));
-    cm_heads (*heads)(const double *, int64_t, int64_t, int64_t) = packed ? cm_heads_bsnh : cm_heads_bnsh;
+    cm_heads (*heads)(const double *, int64_t, int64_t, int64_t) =
+        packed ? cm_heads_bsnh : cm_heads_bnsh;
     a.q = heads(x[Q], a.q_heads, a.q_len, a.head);
     a.k = heads(x[K], a.kv_heads, fresh, a.head);
     a.v = heads(x[V], a.kv_heads, fresh, a.v_head);
@@ -253,8 +266,8 @@ static cm_status eval(cm_eval *e)
     CM_TRY(read_valid(e, &a));
     CM_TRY(read_bias(e, &a));
     if (cm_eval_wants(e, 0))
-        a.y = (packed ? cm_heads_out_bsnh : cm_heads_out_bnsh)(cm_eval_out(e, 0), a.q_heads, a.q_len,
-                                                                a.v_head);
+        a.y = (packed ? cm_heads_out_bsnh : cm_heads_out_bnsh)(cm_eval_out(e, 0), a.q_heads,
+                                                               a.q_len, a.v_head);
     if (cm_eval_wants(e, 3))
         a.scores = cm_heads_out_bnsh(cm_eval_out(e, 3), a.q_heads, a.q_len, a.kv_len);
     return cm_attend_run(e, &a);
@@ -264,7 +277,8 @@ static void cost(const cm_infer *f, cm_cost *c)
 {
     if (cm_expect_known(f, Q) && cm_expect_known(f, K)) {
         int axis = cm_infer_rank(f, K) == 4 ? 2 : 1;
-        c->ops = 4 * cm_infer_volume(f, f->in[Q].type) * cm_infer_extent(f, cm_infer_dim(f, K, axis));
+        c->ops =
+            4 * cm_infer_volume(f, f->in[Q].type) * cm_infer_extent(f, cm_infer_dim(f, K, axis));
     }
 }
 

@@ -62,8 +62,8 @@ typedef struct {
     int64_t dims[CM_MAX_RANK], strides[CM_MAX_RANK];
 } batch_axes;
 
-static void read_operand(const cm_tensor *t, bool is_b, bool trans, bool batch, cm_batch_operand *out,
-                         batch_axes *axes)
+static void read_operand(const cm_tensor *t, bool is_b, bool trans, bool batch,
+                         cm_batch_operand *out, batch_axes *axes)
 {
     int order[CM_MAX_RANK], rank = t->rank;
     order_axes(rank, trans, batch, order);
@@ -78,8 +78,8 @@ static void read_operand(const cm_tensor *t, bool is_b, bool trans, bool batch, 
         return;
     }
     int r = order[rank - 2], c = order[rank - 1];
-    *out = (cm_batch_operand){.rows = t->dims[r], .cols = t->dims[c], .row = t->strides[r],
-                              .col = t->strides[c]};
+    *out = (cm_batch_operand){
+        .rows = t->dims[r], .cols = t->dims[c], .row = t->strides[r], .col = t->strides[c]};
 }
 
 static int64_t offset_of(const batch_axes *x, int n, const int64_t *at)

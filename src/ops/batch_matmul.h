@@ -6,15 +6,15 @@
 #include "ops/eval.h"
 
 /* Output o from inputs a and b: the last two axes multiplied (vectors as numpy has it), the others
- * broadcast. trans_x swaps the last two axes first; batch_x moves the first axis to the place of the
- * second last (com.microsoft.FusedMatMul). Unknown when a rank is. */
+ * broadcast. trans_x swaps the last two axes first; batch_x moves the first axis to the place of
+ * the second last (com.microsoft.FusedMatMul). Unknown when a rank is. */
 typedef struct cm_batch_matmul_form {
     bool trans_a, trans_b, batch_a, batch_b;
 } cm_batch_matmul_form;
-cm_status cm_batch_matmul_infer(cm_infer *f, int o, int a, int b, const cm_batch_matmul_form *form)
-    CM_MUST_USE;
+cm_status cm_batch_matmul_infer(cm_infer *f, int o, int a, int b,
+                                const cm_batch_matmul_form *form) CM_MUST_USE;
 
-/* An operand as matrices: element (i, j) of the matrix for batch n at offsets[n] + i*row + j*col. */
+/* An operand as matrices: element (i, j) of matrix n at offsets[n] + i*row + j*col. */
 typedef struct cm_batch_operand {
     int64_t rows, cols, row, col;
     int64_t *offsets;

@@ -20,8 +20,15 @@ cm_status cm_delegate_infer(cm_infer *f, cm_op_id id, const void *attr, int n_in
 {
     for (int o = 0; o < n_out; o++)
         out[o].wanted = true;
-    cm_infer g = {.cx = f->cx, .dims = f->dims, .op = cm_op_builtin(id), .attr = attr,
-                  .hint = f->hint, .n_in = n_in, .in = in, .n_out = n_out, .out = out};
+    cm_infer g = {.cx = f->cx,
+                  .dims = f->dims,
+                  .op = cm_op_builtin(id),
+                  .attr = attr,
+                  .hint = f->hint,
+                  .n_in = n_in,
+                  .in = in,
+                  .n_out = n_out,
+                  .out = out};
     return cm_op_infer(&g);
 }
 

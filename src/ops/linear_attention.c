@@ -7,8 +7,8 @@
  *     v = beta (v - S^T k)                  delta rules
  *     S = S + k v^T;   o = scale q^T S
  *
- * com.microsoft's form may keep the states after the last W tokens (state_window), and may have more
- * key heads than query heads. */
+ * com.microsoft's form may keep the states after the last W tokens (state_window), and may have
+ * more key heads than query heads. */
 #include "ops/attend.h"
 
 #include <math.h>
@@ -44,7 +44,8 @@ static cm_status read_rule(cm_ctx *cx, const linear_attr *a, bool *gated, bool *
             *delta = i >> 1;
             return CM_OK;
         }
-    return cm_fail(cx, CM_ERR_MODEL, "update_rule is '%.*s', wanted linear, gated, delta or gated_delta",
+    return cm_fail(cx, CM_ERR_MODEL,
+                   "update_rule is '%.*s', wanted linear, gated, delta or gated_delta",
                    (int)(a->update_rule.n < 64 ? a->update_rule.n : 64), a->update_rule.p);
 }
 
@@ -77,8 +78,9 @@ static cm_status check_gates(cm_infer *f, const linear_attr *a, const cm_dim *to
     if (cm_expect_known(f, DECAY) && cm_infer_const(f, cm_infer_dim(f, DECAY, 2), &n) &&
         cm_infer_const(f, d_k, &k) && n != a->kv_num_heads &&
         (n % a->kv_num_heads || n / a->kv_num_heads != k))
-        return cm_fail(f->cx, CM_ERR_MODEL, "decay has %lld columns, wanted %lld, times %lld or not",
-                       (long long)n, (long long)a->kv_num_heads, (long long)k);
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "decay has %lld columns, wanted %lld, times %lld or not", (long long)n,
+                       (long long)a->kv_num_heads, (long long)k);
     if (cm_expect_known(f, BETA) && cm_infer_const(f, cm_infer_dim(f, BETA, 2), &n) && n != 1 &&
         n != a->kv_num_heads)
         return cm_fail(f->cx, CM_ERR_MODEL, "beta has %lld columns, wanted %lld or 1", (long long)n,
@@ -98,8 +100,10 @@ static cm_status infer(cm_infer *f)
         cm_infer_unknown(f, 1);
     } else {
         cm_dim tokens[] = {cm_infer_dim(f, Q, 0), cm_infer_dim(f, Q, 1)}, d_k, d_v;
-        CM_TRY(cm_expect_split(f, "hidden size of query", cm_infer_dim(f, Q, 2), a->q_num_heads, &d_k));
-        CM_TRY(cm_expect_split(f, "hidden size of value", cm_infer_dim(f, V, 2), a->kv_num_heads, &d_v));
+        CM_TRY(cm_expect_split(f, "hidden size of query", cm_infer_dim(f, Q, 2), a->q_num_heads,
+                               &d_k));
+        CM_TRY(cm_expect_split(f, "hidden size of value", cm_infer_dim(f, V, 2), a->kv_num_heads,
+                               &d_v));
         cm_dim key[] = {tokens[0], tokens[1], cm_infer_mul(f, d_k, a->kv_num_heads)};
         cm_dim value[] = {tokens[0], tokens[1], CM_DIM_ERROR};
         CM_TRY(cm_expect_shape(f, K, "key", 3, key));
@@ -159,9 +163,8 @@ static void read_out(const run *r, int64_t token, int64_t out_head, const double
         cm_axpy_f64(r->scale * q[d], s + d * r->d_v, y, r->d_v);
     if (r->y)
         cm_store_f64(r->y->dtype, y, r->d_v,
-                     (char *)r->y->data +
-                         (size_t)((token * r->out_heads + out_head) * r->d_v) *
-                             cm_dtype_size(r->y->dtype));
+                     (char *)r->y->data + (size_t)((token * r->out_heads + out_head) * r->d_v) *
+                                              cm_dtype_size(r->y->dtype));
 }
 
 static void keep(const run *r, int64_t slot, int64_t head, const double *s)
@@ -194,7 +197,8 @@ static void run_range(void *arg, int64_t begin, int64_t end)
 
 static cm_status load_state(cm_eval *e, run *r)
 {
-    int64_t dims[] = {r->batch, r->kv_heads, r->d_k, r->d_v}, rows[] = {r->batch, r->kv_heads, r->d_v};
+    int64_t dims[] = {r->batch, r->kv_heads, r->d_k, r->d_v},
+            rows[] = {r->batch, r->kv_heads, r->d_v};
     cm_tensor t;
     CM_TRY(cm_eval_temp(e, CM_F64, 4, dims, &t));
     r->state = t.data;
@@ -213,8 +217,11 @@ static cm_status eval(cm_eval *e)
 {
     const linear_attr *a = e->attr;
     const cm_tensor *q = cm_eval_in(e, Q), *v = cm_eval_in(e, V);
-    run r = {.batch = q->dims[0], .len = q->dims[1], .q_heads = a->q_num_heads,
-             .kv_heads = a->kv_num_heads, .window = cm_max_i64(a->state_window, 1)};
+    run r = {.batch = q->dims[0],
+             .len = q->dims[1],
+             .q_heads = a->q_num_heads,
+             .kv_heads = a->kv_num_heads,
+             .window = cm_max_i64(a->state_window, 1)};
     CM_TRY(read_rule(e->cx, a, &r.gated, &r.delta));
     r.out_heads = cm_max_i64(r.q_heads, r.kv_heads);
     r.d_k = q->dims[2] / r.q_heads;
@@ -235,7 +242,8 @@ static cm_status eval(cm_eval *e)
     r.y = cm_eval_wants(e, 0) ? cm_eval_out(e, 0) : NULL;
     r.present = cm_eval_wants(e, 1) ? cm_eval_out(e, 1) : NULL;
     if (r.present && r.window > 1)
-        memset(r.present->data, 0, (size_t)cm_tensor_elems(r.present) * cm_dtype_size(r.present->dtype));
+        memset(r.present->data, 0,
+               (size_t)cm_tensor_elems(r.present) * cm_dtype_size(r.present->dtype));
     cm_parallel(e->threads, r.batch * r.kv_heads, 1, run_range, &r);
     return CM_OK;
 }

@@ -51,7 +51,8 @@ static cm_status hidden_sizes(cm_infer *f, const attention_attr *a, cm_dim colum
     } else {
         const int64_t *v = a->qkv_hidden_sizes.v;
         if (a->qkv_hidden_sizes.n != 3 || v[0] < 0 || v[1] != v[0] || v[2] < 0)
-            return cm_fail(f->cx, CM_ERR_MODEL, "qkv_hidden_sizes must be three sizes, the first two equal");
+            return cm_fail(f->cx, CM_ERR_MODEL,
+                           "qkv_hidden_sizes must be three sizes, the first two equal");
         for (int i = 0; i < 3; i++)
             out[i] = v[i];
         CM_TRY(cm_infer_equal(f, "columns of the weights", columns,
@@ -111,7 +112,8 @@ static cm_status infer(cm_infer *f)
             cm_infer_unknown(f, o);
         return CM_OK;
     }
-    cm_dim batch = cm_infer_dim(f, 0, 0), len = cm_infer_dim(f, 0, 1), columns = cm_infer_dim(f, 1, 1);
+    cm_dim batch = cm_infer_dim(f, 0, 0), len = cm_infer_dim(f, 0, 1),
+           columns = cm_infer_dim(f, 1, 1);
     cm_dim hidden[3], total;
     CM_TRY(cm_infer_equal(f, "rows of the weights", cm_infer_dim(f, 1, 0), cm_infer_dim(f, 0, 2)));
     CM_TRY(cm_expect_shape(f, at->bias, "bias", 1, &columns));
@@ -131,8 +133,12 @@ static cm_status project(cm_eval *e, const places *at, double **out)
     int64_t dims[] = {x->dims[0] * x->dims[1], w->dims[1]};
     cm_tensor y;
     CM_TRY(cm_eval_temp(e, CM_F64, 2, dims, &y));
-    cm_qgemm g = {.a = {.dtype = x->dtype, .data = x->data}, .b = {.dtype = w->dtype, .data = w->data},
-                  .mode = CM_QGEMM_REAL, .alpha = 1, .y_dtype = CM_F64, .y = y.data};
+    cm_qgemm g = {.a = {.dtype = x->dtype, .data = x->data},
+                  .b = {.dtype = w->dtype, .data = w->data},
+                  .mode = CM_QGEMM_REAL,
+                  .alpha = 1,
+                  .y_dtype = CM_F64,
+                  .y = y.data};
     CM_TRY(cm_batch_matmul_read(e, x, w, NULL, &g.shape));
     if (cm_eval_has(e, at->bias))
         CM_TRY(cm_eval_as_f64(e, at->bias, &g.bias));
@@ -154,8 +160,13 @@ static cm_status join(cm_eval *e, const cm_attend *a, int past_input, int which,
     if (!past && !present)
         return CM_OK;
     int64_t size = which ? a->v_head : a->head, elems = a->batch * a->kv_heads * buffer * size;
-    cm_cache c = {.batch = a->batch, .heads = a->kv_heads, .len = buffer, .size = size,
-                  .past_len = past_len, .fresh = *h, .fresh_len = a->q_len};
+    cm_cache c = {.batch = a->batch,
+                  .heads = a->kv_heads,
+                  .len = buffer,
+                  .size = size,
+                  .past_len = past_len,
+                  .fresh = *h,
+                  .fresh_len = a->q_len};
     if (past) {
         const double *v;
         CM_TRY(cm_eval_as_f64(e, past_input, &v));
@@ -183,7 +194,8 @@ static cm_status read_past(cm_eval *e, const attention_attr *a, const places *at
     if (!a->past_present_share_buffer)
         return CM_OK;
     *buffer = *past;
-    int64_t given = at->past_len >= 0 && cm_eval_has(e, at->past_len) ? cm_eval_int(e, at->past_len, 0) : 0;
+    int64_t given =
+        at->past_len >= 0 && cm_eval_has(e, at->past_len) ? cm_eval_int(e, at->past_len, 0) : 0;
     if (given < 0 || given + len > *buffer)
         return cm_fail(e->cx, CM_ERR_DATA, "past_sequence_length is %lld for a buffer of %lld",
                        (long long)given, (long long)*buffer);
@@ -200,9 +212,15 @@ static cm_status eval(cm_eval *e)
     const int64_t *sizes = attr->qkv_hidden_sizes.v;
     int64_t hidden = attr->qkv_hidden_sizes.n ? sizes[0] : columns / 3;
     int64_t v_hidden = attr->qkv_hidden_sizes.n ? sizes[2] : columns / 3;
-    cm_attend a = {.batch = x->dims[0], .q_heads = attr->num_heads, .kv_heads = attr->num_heads,
-                   .q_len = x->dims[1], .left = -1, .right = -1, .causal = attr->unidirectional != 0,
-                   .head = hidden / attr->num_heads, .v_head = v_hidden / attr->num_heads};
+    cm_attend a = {.batch = x->dims[0],
+                   .q_heads = attr->num_heads,
+                   .kv_heads = attr->num_heads,
+                   .q_len = x->dims[1],
+                   .left = -1,
+                   .right = -1,
+                   .causal = attr->unidirectional != 0,
+                   .head = hidden / attr->num_heads,
+                   .v_head = v_hidden / attr->num_heads};
     a.scale = attr->present & HAS_SCALE && attr->scale != 0 ? attr->scale
               : a.head                                      ? 1 / sqrt((double)a.head)
                                                             : 0;

@@ -36,8 +36,8 @@ static cm_status infer(cm_infer *f)
     cm_activation function;
     CM_TRY(find_function(f->cx, a, &function));
     if (a->ndim != 1 || a->state_window != 0)
-        return cm_fail(f->cx, CM_ERR_UNSUPPORTED, "ndim %lld and state_window %lld", (long long)a->ndim,
-                       (long long)a->state_window);
+        return cm_fail(f->cx, CM_ERR_UNSUPPORTED, "ndim %lld and state_window %lld",
+                       (long long)a->ndim, (long long)a->state_window);
     if (a->dilation < 1)
         return cm_fail(f->cx, CM_ERR_MODEL, "dilation is %lld", (long long)a->dilation);
     if (!cm_infer_ranked(f, X) || !cm_infer_ranked(f, W)) {
@@ -73,9 +73,11 @@ static cm_status eval(cm_eval *e)
     const cm_tensor *tx = cm_eval_in(e, X);
     bool last = a->channels_last != 0;
     int64_t channels = cm_eval_in(e, W)->dims[0], taps = cm_eval_in(e, W)->dims[2];
-    int64_t len = tx->dims[last ? 1 : 2], state = (taps - 1) * a->dilation, n = tx->dims[0] * channels;
+    int64_t len = tx->dims[last ? 1 : 2], state = (taps - 1) * a->dilation,
+            n = tx->dims[0] * channels;
     int64_t c_stride = last ? 1 : len, t_stride = last ? channels : 1;
-    int64_t sc_stride = last ? 1 : state, st_stride = last ? channels : 1, *dims = (int64_t[]){state + len};
+    int64_t sc_stride = last ? 1 : state, st_stride = last ? channels : 1,
+            *dims = (int64_t[]){state + len};
     const double *x, *w, *bias = NULL, *past = NULL;
     cm_activation function;
     cm_tensor line;

@@ -1,4 +1,4 @@
-/* ms_conv.c -- com.microsoft FusedConv, NhwcConv, NhwcFusedConv: Conv, then a sum and an activation.
+/* ms_conv.c -- com.microsoft FusedConv, NhwcConv, NhwcFusedConv: Conv, a sum and an activation.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/patch_conv.h"
 
@@ -12,7 +12,10 @@ typedef struct {
     cm_floats activation_params;
 } conv_attr;
 
-#define FIELD(kind, name, ...) {#name, kind, 0, offsetof(conv_attr, conv.name), __VA_ARGS__}
+#define FIELD(kind, name, ...)                                                                     \
+    {                                                                                              \
+#name, kind, 0, offsetof(conv_attr, conv.name), __VA_ARGS__                                \
+    }
 #define CONV_FIELDS                                                                                \
     FIELD(CM_A_STR, auto_pad, 0, "NOTSET"), FIELD(CM_A_INTS, dilations, 0, NULL),                  \
         FIELD(CM_A_INT, group, 1, NULL), FIELD(CM_A_INTS, kernel_shape, 0, NULL),                  \

@@ -20,7 +20,8 @@ enum { X, ROIS, BATCH, SIZE };
 static cm_status infer(cm_infer *f)
 {
     const crop_attr *a = f->attr;
-    if (!cm_str_equal(a->mode, cm_str_of("bilinear")) && !cm_str_equal(a->mode, cm_str_of("nearest")))
+    if (!cm_str_equal(a->mode, cm_str_of("bilinear")) &&
+        !cm_str_equal(a->mode, cm_str_of("nearest")))
         return cm_fail(f->cx, CM_ERR_MODEL, "mode is '%.*s', wanted bilinear or nearest",
                        (int)(a->mode.n < 40 ? a->mode.n : 40), a->mode.p);
     cm_dim boxes[] = {CM_DIM_ERROR, 4}, two = 2, size[CM_MAX_ELEMS];
@@ -38,7 +39,8 @@ static cm_status infer(cm_infer *f)
     if (!cm_infer_elems(f, SIZE, size, &n) || n != 2) {
         size[0] = cm_infer_fresh(f, "height");
         size[1] = cm_infer_fresh(f, "width");
-    } else if ((cm_infer_const(f, size[0], &h) && h < 1) || (cm_infer_const(f, size[1], &w) && w < 1)) {
+    } else if ((cm_infer_const(f, size[0], &h) && h < 1) ||
+               (cm_infer_const(f, size[1], &w) && w < 1)) {
         return cm_fail(f->cx, CM_ERR_MODEL, "crop_size holds a number below 1");
     }
     cm_dim dims[] = {count, cm_infer_dim(f, X, 1), size[0], size[1]};
@@ -77,15 +79,17 @@ static cm_status eval(cm_eval *e)
     const cm_tensor *tx = cm_eval_in(e, X);
     cm_tensor *y = cm_eval_out(e, 0);
     bool nearest = cm_str_equal(a->mode, cm_str_of("nearest"));
-    int64_t h = tx->dims[2], w = tx->dims[3], channels = y->dims[1], oh = y->dims[2], ow = y->dims[3];
+    int64_t h = tx->dims[2], w = tx->dims[3], channels = y->dims[1], oh = y->dims[2],
+            ow = y->dims[3];
     const double *x, *rois;
     CM_TRY(cm_eval_as_f64(e, X, &x));
     CM_TRY(cm_eval_as_f64(e, ROIS, &rois));
     for (int64_t i = 0; i < cm_tensor_elems(y); i++) {
-        int64_t r = i / ow / oh / channels, c = i / ow / oh % channels, image = cm_eval_int(e, BATCH, r);
+        int64_t r = i / ow / oh / channels, c = i / ow / oh % channels,
+                image = cm_eval_int(e, BATCH, r);
         if (image < 0 || image >= tx->dims[0])
-            return cm_fail(e->cx, CM_ERR_DATA, "batch_indices[%lld] is %lld of %lld images", (long long)r,
-                           (long long)image, (long long)tx->dims[0]);
+            return cm_fail(e->cx, CM_ERR_DATA, "batch_indices[%lld] is %lld of %lld images",
+                           (long long)r, (long long)image, (long long)tx->dims[0]);
         double py = place(tx->dtype, rois[4 * r], rois[4 * r + 2], h, i / ow % oh, oh);
         double px = place(tx->dtype, rois[4 * r + 1], rois[4 * r + 3], w, i % ow, ow);
         bool inside = py >= 0 && py <= (double)(h - 1) && px >= 0 && px <= (double)(w - 1);

@@ -22,7 +22,8 @@ static cm_status infer(cm_infer *f)
     const fft_attr *a = f->attr;
     bool inverse = f->op->id == CM_OP_MS_IRFFT;
     if (a->normalized || !a->onesided || a->signal_ndim != 1)
-        return cm_fail(f->cx, CM_ERR_UNSUPPORTED, "a transform that is normalised, two-sided or of %lld axes",
+        return cm_fail(f->cx, CM_ERR_UNSUPPORTED,
+                       "a transform that is normalised, two-sided or of %lld axes",
                        (long long)a->signal_ndim);
     if (!cm_infer_ranked(f, 0)) {
         cm_infer_unknown(f, 0);

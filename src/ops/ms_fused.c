@@ -23,8 +23,7 @@ enum { HAS_ALPHA = 1, HAS_BETA = 2 }; /* of the activation: fields 0 and 1 of ea
 #define PRODUCT                                                                                    \
     CM_ATTR_FLOAT(fused_attr, alpha, 1), CM_ATTR_INT(fused_attr, transA, 0),                       \
         CM_ATTR_INT(fused_attr, transB, 0)
-#define BATCHES                                                                                    \
-    CM_ATTR_INT(fused_attr, transBatchA, 0), CM_ATTR_INT(fused_attr, transBatchB, 0)
+#define BATCHES CM_ATTR_INT(fused_attr, transBatchA, 0), CM_ATTR_INT(fused_attr, transBatchB, 0)
 
 CM_ATTRS(ms_transpose_matmul, fused_attr, PRODUCT)
 CM_ATTRS(ms_fused_matmul, fused_attr, PRODUCT, BATCHES)
@@ -52,7 +51,8 @@ static cm_batch_matmul_form form_of(cm_op_id id, const fused_attr *a)
 {
     if (id == CM_OP_MS_GEMM_FAST_GELU)
         return (cm_batch_matmul_form){0};
-    return (cm_batch_matmul_form){a->transA != 0, a->transB != 0, a->transBatchA != 0, a->transBatchB != 0};
+    return (cm_batch_matmul_form){a->transA != 0, a->transB != 0, a->transBatchA != 0,
+                                  a->transBatchB != 0};
 }
 
 static cm_status gemm_attr(cm_ctx *cx, const fused_attr *a, void **out)
@@ -142,8 +142,16 @@ static cm_status eval(cm_eval *e)
         CM_TRY(cm_eval_as_f64(e, 2, &r.bias));
     cm_matrix ma = {ta->dtype, ta->data, 0, s.a.row, s.a.col, s.a.offsets};
     cm_matrix mb = {tb->dtype, tb->data, 0, s.b.row, s.b.col, s.b.offsets};
-    cm_gemm_f64 g = {.batch = s.batch, .m = s.m, .n = s.n, .k = s.k, .load_a = cm_matrix_load_f64,
-                     .load_b = cm_matrix_load_f64, .store = store, .a = &ma, .b = &mb, .c = &r};
+    cm_gemm_f64 g = {.batch = s.batch,
+                     .m = s.m,
+                     .n = s.n,
+                     .k = s.k,
+                     .load_a = cm_matrix_load_f64,
+                     .load_b = cm_matrix_load_f64,
+                     .store = store,
+                     .a = &ma,
+                     .b = &mb,
+                     .c = &r};
     return cm_gemm_run_f64(e->cx, e->threads, &g);
 }
 
@@ -154,4 +162,5 @@ static void cost(const cm_infer *f, cm_cost *c)
                  cm_infer_extent(f, cm_infer_dim(f, 0, cm_infer_rank(f, 0) - 1));
 }
 
-const cm_family cm_family_ms_fused = {.name = "ms_fused", .infer = infer, .eval = eval, .cost = cost};
+const cm_family cm_family_ms_fused = {
+    .name = "ms_fused", .infer = infer, .eval = eval, .cost = cost};

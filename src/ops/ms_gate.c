@@ -53,7 +53,8 @@ static cm_status infer_norm(cm_infer *f)
     int rank = cm_infer_rank(f, 0);
     if (cm_expect_known(f, 1) && cm_infer_const(f, cm_infer_dim(f, 1, 0), &size) && rank > 0 &&
         cm_infer_const(f, cm_infer_dim(f, 0, rank - 1), &last) && (size < 1 || last % size))
-        return cm_fail(f->cx, CM_ERR_MODEL, "the last axis of %lld is no multiple of %lld, scale's length",
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "the last axis of %lld is no multiple of %lld, scale's length",
                        (long long)last, (long long)size);
     return CM_OK;
 }

@@ -1,8 +1,8 @@
 /* ms_gather_quant.c -- com.microsoft GatherBlockQuantized: Gather from a table of quantised blocks.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Codes of 2 or 4 bits in u8 data lie several to a byte along the last axis, low bits first. An index
- * out of range gives zeros. */
+ * Codes of 2 or 4 bits in u8 data lie several to a byte along the last axis, low bits first. An
+ * index out of range gives zeros. */
 #include "ops/eval.h"
 
 #include <string.h>
@@ -39,8 +39,8 @@ static cm_status check(cm_infer *f, const gather_attr *a)
 }
 
 /* One scale a block along the axis; other axes as in the data, or 1 for all. */
-static cm_status check_params(cm_infer *f, const gather_attr *a, int p, const char *name, int quantize,
-                              int packed)
+static cm_status check_params(cm_infer *f, const gather_attr *a, int p, const char *name,
+                              int quantize, int packed)
 {
     int rank = cm_infer_rank(f, DATA);
     if (!cm_expect_known(f, p))
@@ -73,7 +73,8 @@ static cm_status infer(cm_infer *f)
     CM_TRY(cm_axis(f->cx, a->quantize_axis, rank, &quantize));
     int packed = per_byte(f->in[DATA].type->dtype, a);
     if (packed > 1 && gather == rank - 1)
-        return cm_fail(f->cx, CM_ERR_MODEL, "gather_axis is the last axis, along which codes are packed");
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "gather_axis is the last axis, along which codes are packed");
     if (rank + q - 1 > CM_MAX_RANK)
         return cm_fail(f->cx, CM_ERR_MODEL, "the output has rank %d, the most is %d", rank + q - 1,
                        CM_MAX_RANK);
@@ -159,8 +160,11 @@ static void run_range(void *arg, int64_t begin, int64_t end)
 static cm_status eval(cm_eval *e)
 {
     const gather_attr *a = e->attr;
-    run r = {.a = a, .data = cm_eval_in(e, DATA), .indices = cm_eval_in(e, INDICES),
-             .scales = cm_eval_in(e, SCALES), .y = cm_eval_out(e, 0)};
+    run r = {.a = a,
+             .data = cm_eval_in(e, DATA),
+             .indices = cm_eval_in(e, INDICES),
+             .scales = cm_eval_in(e, SCALES),
+             .y = cm_eval_out(e, 0)};
     r.zeros = cm_eval_has(e, ZEROS) ? cm_eval_in(e, ZEROS) : NULL;
     r.packed = per_byte(r.data->dtype, a);
     CM_TRY(cm_axis(e->cx, a->gather_axis, r.data->rank, &r.gather));
@@ -170,4 +174,5 @@ static cm_status eval(cm_eval *e)
     return CM_OK;
 }
 
-const cm_family cm_family_ms_gather_quant = {.name = "ms_gather_quant", .infer = infer, .eval = eval};
+const cm_family cm_family_ms_gather_quant = {
+    .name = "ms_gather_quant", .infer = infer, .eval = eval};

@@ -1,8 +1,8 @@
 /* ms_gqa.c -- com.microsoft GroupQueryAttention: rotary positions, a growing or fixed cache.
  * SPDX-License-Identifier: Apache-2.0
  *
- * seqlens_k[b] + 1 keys count for sequence b once the new ones are in. The prompt (as many queries as
- * total_sequence_length) starts the cache; later queries go behind seqlens_k[b] + 1 - S keys. The
+ * seqlens_k[b] + 1 keys count for sequence b once the new ones are in. The prompt (as many queries
+ * as total_sequence_length) starts the cache; later queries go behind seqlens_k[b] + 1 - S keys. The
  * present cache is as long as the past one, or as total_sequence_length when that is more. */
 #include "ops/rotary.h"
 
@@ -34,8 +34,22 @@ CM_ATTRS(ms_group_query_attention, gqa_attr, CM_ATTR_FLOAT(gqa_attr, scale, 0),
          CM_ATTR_FLOAT(gqa_attr, softcap, 0), CM_ATTR_STR(gqa_attr, v_quant_type, "NONE"))
 
 enum {
-    Q, K, V, PAST_K, PAST_V, SEQLENS, TOTAL, COS, SIN, POSITIONS, BIAS, SINK, K_SCALE, V_SCALE,
-    Q_NORM, K_NORM
+    Q,
+    K,
+    V,
+    PAST_K,
+    PAST_V,
+    SEQLENS,
+    TOTAL,
+    COS,
+    SIN,
+    POSITIONS,
+    BIAS,
+    SINK,
+    K_SCALE,
+    V_SCALE,
+    Q_NORM,
+    K_NORM
 };
 
 static cm_status check_attributes(cm_infer *f, const gqa_attr *a)
@@ -49,13 +63,16 @@ static cm_status check_attributes(cm_infer *f, const gqa_attr *a)
     if (a->kv_cache_bit_width == 4)
         return cm_fail(f->cx, CM_ERR_UNSUPPORTED, "a key and value cache of 4 bits");
     if (a->qk_output < 0 || a->qk_output > 2)
-        return cm_fail(f->cx, CM_ERR_MODEL, "qk_output is %lld, wanted 0 to 2", (long long)a->qk_output);
+        return cm_fail(f->cx, CM_ERR_MODEL, "qk_output is %lld, wanted 0 to 2",
+                       (long long)a->qk_output);
     if (a->do_rotary && (!cm_infer_has(f, COS) || !cm_infer_has(f, SIN)))
         return cm_fail(f->cx, CM_ERR_MODEL, "do_rotary is set without cos_cache and sin_cache");
-    if (cm_infer_has(f, K) != cm_infer_has(f, V) || cm_infer_has(f, PAST_K) != cm_infer_has(f, PAST_V))
+    if (cm_infer_has(f, K) != cm_infer_has(f, V) ||
+        cm_infer_has(f, PAST_K) != cm_infer_has(f, PAST_V))
         return cm_fail(f->cx, CM_ERR_MODEL, "a key is given without its value, or the reverse");
     if (cm_infer_has(f, Q_NORM) != cm_infer_has(f, K_NORM))
-        return cm_fail(f->cx, CM_ERR_MODEL, "q_norm_weight and k_norm_weight must be given together");
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "q_norm_weight and k_norm_weight must be given together");
     return CM_OK;
 }
 
@@ -77,7 +94,8 @@ static cm_dim present_length(cm_infer *f)
     return f->dims ? cm_dim_max(f->dims, past, total) : CM_DIM_ERROR;
 }
 
-static cm_status infer_outputs(cm_infer *f, const gqa_attr *a, cm_dim batch, cm_dim len, cm_dim head)
+static cm_status infer_outputs(cm_infer *f, const gqa_attr *a, cm_dim batch, cm_dim len,
+                               cm_dim head)
 {
     cm_dim out[] = {batch, len, cm_infer_mul(f, head, a->num_heads)}, total = CM_DIM_ERROR;
     cm_dim present[] = {batch, a->kv_num_heads, present_length(f), head};
@@ -151,7 +169,8 @@ static cm_status read_lengths(cm_eval *e, run *r)
     r->total = cm_eval_int(e, TOTAL, 0);
     r->buffer = cm_max_i64(r->total, rows);
     if (cm_tensor_elems(cm_eval_in(e, SEQLENS)) < r->a.batch)
-        return cm_fail(e->cx, CM_ERR_DATA, "seqlens_k has fewer than %lld elements", (long long)r->a.batch);
+        return cm_fail(e->cx, CM_ERR_DATA, "seqlens_k has fewer than %lld elements",
+                       (long long)r->a.batch);
     if (r->total < r->a.q_len)
         return cm_fail(e->cx, CM_ERR_DATA, "total_sequence_length is %lld for %lld queries",
                        (long long)r->total, (long long)r->a.q_len);
@@ -163,9 +182,10 @@ static cm_status read_lengths(cm_eval *e, run *r)
         int64_t n = cm_eval_int(e, SEQLENS, b) + 1;
         int64_t before = r->total == r->a.q_len ? 0 : n - r->a.q_len;
         if (n < 0 || n > r->total || before < 0 || before > rows)
-            return cm_fail(e->cx, CM_ERR_DATA, "seqlens_k[%lld] is %lld: total_sequence_length is %lld, "
-                           "past keys %lld", (long long)b, (long long)(n - 1), (long long)r->total,
-                           (long long)rows);
+            return cm_fail(e->cx, CM_ERR_DATA,
+                           "seqlens_k[%lld] is %lld: total_sequence_length is %lld, "
+                           "past keys %lld",
+                           (long long)b, (long long)(n - 1), (long long)r->total, (long long)rows);
         r->past_lens[b] = before;
         r->key_counts[b] = r->a.causal ? before + r->a.q_len : n;
     }
@@ -203,8 +223,12 @@ static cm_status rotate(cm_eval *e, const gqa_attr *attr, const run *r, int64_t 
 {
     const cm_tensor *cache = cm_eval_in(e, COS);
     int64_t dims[] = {r->a.batch, heads, r->a.q_len, r->a.head}, n = r->a.batch * r->a.q_len;
-    cm_rotary rot = {.batch = r->a.batch, .heads = heads, .len = r->a.q_len, .size = r->a.head,
-                     .dim = 2 * cache->dims[1], .interleaved = attr->rotary_interleaved != 0,
+    cm_rotary rot = {.batch = r->a.batch,
+                     .heads = heads,
+                     .len = r->a.q_len,
+                     .size = r->a.head,
+                     .dim = 2 * cache->dims[1],
+                     .interleaved = attr->rotary_interleaved != 0,
                      .x = *h};
     if (rot.dim > rot.size)
         return cm_fail(e->cx, CM_ERR_DATA, "cos_cache has %lld columns for heads of %lld",
@@ -257,8 +281,13 @@ static void round_cache(cm_eval *e, const run *r, int scale, cm_dtype t, double 
 
 static cm_status join(cm_eval *e, run *r, int past, int scale, int out, cm_heads *h)
 {
-    cm_cache c = {.batch = r->a.batch, .heads = r->a.kv_heads, .len = r->buffer, .size = r->a.head,
-                  .past_lens = r->past_lens, .fresh = *h, .fresh_len = r->a.q_len};
+    cm_cache c = {.batch = r->a.batch,
+                  .heads = r->a.kv_heads,
+                  .len = r->buffer,
+                  .size = r->a.head,
+                  .past_lens = r->past_lens,
+                  .fresh = *h,
+                  .fresh_len = r->a.q_len};
     if (cm_eval_has(e, past)) {
         const double *v;
         CM_TRY(cm_eval_as_f64(e, past, &v));
@@ -313,10 +342,15 @@ static cm_status eval(cm_eval *e)
     const gqa_attr *attr = e->attr;
     const cm_tensor *q = cm_eval_in(e, Q);
     int64_t heads = attr->num_heads + (cm_eval_has(e, K) ? 0 : 2 * attr->kv_num_heads);
-    run r = {.a = {.batch = q->dims[0], .q_heads = attr->num_heads, .kv_heads = attr->kv_num_heads,
-                   .q_len = q->dims[1], .head = q->dims[2] / heads, .right = -1,
+    run r = {.a = {.batch = q->dims[0],
+                   .q_heads = attr->num_heads,
+                   .kv_heads = attr->kv_num_heads,
+                   .q_len = q->dims[1],
+                   .head = q->dims[2] / heads,
+                   .right = -1,
                    .left = attr->local_window_size > 0 ? attr->local_window_size - 1 : -1,
-                   .causal = attr->causal != 0, .softcap = attr->softcap}};
+                   .causal = attr->causal != 0,
+                   .softcap = attr->softcap}};
     cm_attend *a = &r.a;
     a->v_head = a->head;
     a->scale = attr->present & HAS_SCALE && attr->scale != 0 ? attr->scale

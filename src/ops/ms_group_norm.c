@@ -38,7 +38,8 @@ static cm_status infer(cm_infer *f)
 {
     const group_attr *a = f->attr;
     if (a->activation < 0 || a->activation > 1)
-        return cm_fail(f->cx, CM_ERR_MODEL, "activation is %lld, wanted 0 or 1", (long long)a->activation);
+        return cm_fail(f->cx, CM_ERR_MODEL, "activation is %lld, wanted 0 or 1",
+                       (long long)a->activation);
     for (int o = 0; o < f->n_out; o++)
         CM_TRY(cm_infer_like(f, o, X));
     if (!cm_infer_ranked(f, X))

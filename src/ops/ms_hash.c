@@ -9,7 +9,8 @@ typedef struct {
     int64_t positive, seed;
 } hash_attr;
 
-CM_ATTRS(ms_murmur_hash3, hash_attr, CM_ATTR_INT(hash_attr, positive, 1), CM_ATTR_INT(hash_attr, seed, 0))
+CM_ATTRS(ms_murmur_hash3, hash_attr, CM_ATTR_INT(hash_attr, positive, 1),
+         CM_ATTR_INT(hash_attr, seed, 0))
 
 static cm_status infer(cm_infer *f)
 {
@@ -34,7 +35,8 @@ static uint32_t hash(const unsigned char *p, size_t n, uint32_t h)
     uint32_t tail = 0;
     size_t whole = n / 4 * 4;
     for (size_t i = 0; i < whole; i += 4) {
-        uint32_t k = p[i] | (uint32_t)p[i + 1] << 8 | (uint32_t)p[i + 2] << 16 | (uint32_t)p[i + 3] << 24;
+        uint32_t k =
+            p[i] | (uint32_t)p[i + 1] << 8 | (uint32_t)p[i + 2] << 16 | (uint32_t)p[i + 3] << 24;
         h = rotate(h ^ scramble(k), 13) * 5 + 0xe6546b64u;
     }
     for (size_t i = n; i > whole; i--)

@@ -68,7 +68,8 @@ static cm_status eval_mul(cm_eval *e)
             ib += rest % y->dims[d] * sb[d];
         }
         cm_set_i64(y->dtype, y->data, i,
-                   (cm_get_i64(a->dtype, a->data, ia) - za) * (cm_get_i64(b->dtype, b->data, ib) - zb));
+                   (cm_get_i64(a->dtype, a->data, ia) - za) *
+                       (cm_get_i64(b->dtype, b->data, ib) - zb));
     }
     return CM_OK;
 }

@@ -90,12 +90,15 @@ static cm_status read_sizes(cm_infer *f, const mha_attr *a, sizes *s)
     }
     CM_TRY(cm_expect_split(f, "hidden size of query", cm_infer_dim(f, Q, 2), n, &s->head));
     s->v_head = s->head;
-    cm_dim packed[] = {s->batch, s->kv_len, n, 2, s->head}, cached[] = {s->batch, n, s->kv_len, s->head};
-    cm_dim plain[] = {s->batch, s->kv_len, cm_infer_dim(f, Q, 2)}, value[] = {s->batch, s->kv_len, CM_DIM_ERROR};
+    cm_dim packed[] = {s->batch, s->kv_len, n, 2, s->head},
+           cached[] = {s->batch, n, s->kv_len, s->head};
+    cm_dim plain[] = {s->batch, s->kv_len, cm_infer_dim(f, Q, 2)},
+           value[] = {s->batch, s->kv_len, CM_DIM_ERROR};
     if (s->form == PACKED_KV)
         return cm_expect_shape(f, K, "key", 5, packed);
     if (!cm_infer_has(f, V))
-        return cm_fail(f->cx, CM_ERR_MODEL, "value is missing beside a key of rank %d", cm_infer_rank(f, K));
+        return cm_fail(f->cx, CM_ERR_MODEL, "value is missing beside a key of rank %d",
+                       cm_infer_rank(f, K));
     if (s->form == CACHED_KV) {
         cached[3] = CM_DIM_ERROR;
         CM_TRY(cm_expect_shape(f, V, "value", 4, cached));
@@ -106,8 +109,9 @@ static cm_status read_sizes(cm_infer *f, const mha_attr *a, sizes *s)
     }
     CM_TRY(cm_expect_shape(f, K, "key", 3, plain));
     CM_TRY(cm_expect_shape(f, V, "value", 3, value));
-    return cm_expect_known(f, V) ? cm_expect_split(f, "hidden size of value", cm_infer_dim(f, V, 2), n, &s->v_head)
-                                 : CM_OK;
+    return cm_expect_known(f, V)
+               ? cm_expect_split(f, "hidden size of value", cm_infer_dim(f, V, 2), n, &s->v_head)
+               : CM_OK;
 }
 
 static bool shares_buffer(const cm_infer *f, const mha_attr *a, const places *at)
@@ -119,7 +123,8 @@ static bool shares_buffer(const cm_infer *f, const mha_attr *a, const places *at
 static cm_status infer_outputs(cm_infer *f, const mha_attr *a, const sizes *s)
 {
     const places *at = places_of(f->op->id);
-    bool past = cm_infer_has(f, at->past_k) && s->form != CACHED_KV, shared = past && shares_buffer(f, a, at);
+    bool past = cm_infer_has(f, at->past_k) && s->form != CACHED_KV,
+         shared = past && shares_buffer(f, a, at);
     cm_dim before = past ? cm_expect_dim(f, at->past_k, 2) : 0, buffer = CM_DIM_ERROR;
     if (before != CM_DIM_ERROR)
         buffer = shared ? before : cm_infer_add(f, before, s->kv_len);
@@ -251,7 +256,8 @@ static void gather_beams(const cm_cache *c, const beams *b, const double *in, do
     for (int64_t i = 0; i < c->batch; i++)
         for (int64_t h = 0; h < c->heads; h++)
             for (int64_t r = 0; r < c->len; r++) {
-                int64_t beam = r < c->past_len && r < b->max_len ? b->from[i * b->max_len + r] : i % b->beams;
+                int64_t beam =
+                    r < c->past_len && r < b->max_len ? b->from[i * b->max_len + r] : i % b->beams;
                 int64_t source = beam >= 0 && beam < b->beams ? i - i % b->beams + beam : i;
                 for (int64_t j = 0; j < c->size; j++)
                     out[(i * c->heads + h) * each + r * c->size + j] =
@@ -280,7 +286,8 @@ static cm_status join(cm_eval *e, const cm_attend *a, int past, int out, const c
     }
     if (b->from) {
         void *own;
-        CM_TRY(cm_eval_scratch(e, (size_t)(c.batch * c.heads * c.len * c.size), sizeof(double), &own));
+        CM_TRY(
+            cm_eval_scratch(e, (size_t)(c.batch * c.heads * c.len * c.size), sizeof(double), &own));
         gather_beams(&c, b, joined, own);
         joined = own;
     }
@@ -302,13 +309,14 @@ static cm_status read_beams(cm_eval *e, const places *at, int64_t batch, beams *
     return cm_eval_as_i64(e, at->indirection, &out->from);
 }
 
-static cm_status join_cache(cm_eval *e, const mha_attr *attr, qkv_form form, int64_t fresh, cm_attend *a,
-                            int64_t *past)
+static cm_status join_cache(cm_eval *e, const mha_attr *attr, qkv_form form, int64_t fresh,
+                            cm_attend *a, int64_t *past)
 {
     const places *at = places_of(e->op->id);
     bool decoder = e->op->id != CM_OP_MS_MULTI_HEAD_ATTENTION;
     bool has_past = cm_eval_has(e, at->past_k) && form != CACHED_KV;
-    bool shared = has_past && (decoder ? attr->past_present_share_buffer != 0 : cm_eval_has(e, at->past_len));
+    bool shared =
+        has_past && (decoder ? attr->past_present_share_buffer != 0 : cm_eval_has(e, at->past_len));
     int64_t rows = has_past ? cm_eval_in(e, at->past_k)->dims[2] : 0;
     int64_t buffer = shared ? rows : rows + fresh;
     *past = shared ? cm_eval_has(e, at->past_len) ? cm_eval_int(e, at->past_len, 0) : 0 : rows;
@@ -318,8 +326,12 @@ static cm_status join_cache(cm_eval *e, const mha_attr *attr, qkv_form form, int
     a->kv_len = *past + fresh;
     beams b;
     CM_TRY(read_beams(e, at, a->batch, &b));
-    cm_cache like = {.batch = a->batch, .heads = a->kv_heads, .len = buffer, .size = a->head,
-                     .past_len = *past, .fresh_len = fresh};
+    cm_cache like = {.batch = a->batch,
+                     .heads = a->kv_heads,
+                     .len = buffer,
+                     .size = a->head,
+                     .past_len = *past,
+                     .fresh_len = fresh};
     int past_k = has_past ? at->past_k : e->n_in, past_v = has_past ? at->past_v : e->n_in;
     CM_TRY(join(e, a, past_k, 1, &like, &b, &a->k));
     like.size = a->v_head;
@@ -335,8 +347,14 @@ static cm_status eval(cm_eval *e)
     read_form(q->rank, k != NULL, k ? k->rank : 0, &form);
     int64_t n = attr->num_heads, past;
     int64_t fresh = !k ? q->dims[1] : form == CACHED_KV ? k->dims[2] : k->dims[1];
-    cm_attend a = {.batch = q->dims[0], .q_heads = n, .kv_heads = n, .q_len = q->dims[1], .left = -1,
-                   .right = -1, .causal = attr->unidirectional != 0, .score_mode = CM_SCORE_BIASED};
+    cm_attend a = {.batch = q->dims[0],
+                   .q_heads = n,
+                   .kv_heads = n,
+                   .q_len = q->dims[1],
+                   .left = -1,
+                   .right = -1,
+                   .causal = attr->unidirectional != 0,
+                   .score_mode = CM_SCORE_BIASED};
     a.head = form == PACKED_QKV ? q->dims[4] : q->dims[2] / n / (form == FLAT_QKV ? 3 : 1);
     a.v_head = a.head;
     if (form == CACHED_KV)

@@ -1,5 +1,5 @@
-/* ms_misc.c -- com.microsoft operators that stand alone: Inverse, ComplexMul, ComplexMulConj, CDist,
- * NGramRepeatBlock, UnfoldTensor, IsAllFinite.
+/* ms_misc.c -- com.microsoft operators that stand alone: Inverse, ComplexMul, ComplexMulConj,
+ * CDist, NGramRepeatBlock, UnfoldTensor, IsAllFinite.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/eval.h"
 
@@ -71,13 +71,16 @@ static cm_status eval_inverse(cm_eval *e)
         CM_TRY(cm_check_cancel(e->cx));
         memset(m, 0, (size_t)(2 * n * n) * sizeof(double));
         for (int64_t r = 0; r < n; r++) {
-            cm_load_f64(x->dtype, (const char *)x->data + (size_t)(at + r * n) * size, n, m + r * 2 * n);
+            cm_load_f64(x->dtype, (const char *)x->data + (size_t)(at + r * n) * size, n,
+                        m + r * 2 * n);
             m[r * 2 * n + n + r] = 1;
         }
         if (!invert(m, n))
-            return cm_fail(e->cx, CM_ERR_DATA, "matrix %lld has no inverse", (long long)(at / (n * n)));
+            return cm_fail(e->cx, CM_ERR_DATA, "matrix %lld has no inverse",
+                           (long long)(at / (n * n)));
         for (int64_t r = 0; r < n; r++)
-            cm_store_f64(y->dtype, m + r * 2 * n + n, n, (char *)y->data + (size_t)(at + r * n) * size);
+            cm_store_f64(y->dtype, m + r * 2 * n + n, n,
+                         (char *)y->data + (size_t)(at + r * n) * size);
     }
     return CM_OK;
 }
@@ -108,7 +111,8 @@ static cm_status eval_complex(cm_eval *e)
             ib += rest % y->dims[d] * sb[d];
         }
         double ar = cm_get_f64(a->dtype, a->data, ia), ai = cm_get_f64(a->dtype, a->data, ia + 1);
-        double br = cm_get_f64(b->dtype, b->data, ib), bi = sign * cm_get_f64(b->dtype, b->data, ib + 1);
+        double br = cm_get_f64(b->dtype, b->data, ib),
+               bi = sign * cm_get_f64(b->dtype, b->data, ib + 1);
         cm_set_f64(y->dtype, y->data, i, ar * br - ai * bi);
         cm_set_f64(y->dtype, y->data, i + 1, ar * bi + ai * br);
     }
@@ -118,7 +122,8 @@ static cm_status eval_complex(cm_eval *e)
 static cm_status infer_cdist(cm_infer *f)
 {
     const misc_attr *a = f->attr;
-    if (!cm_str_equal(a->metric, cm_str_of("sqeuclidean")) && !cm_str_equal(a->metric, cm_str_of("euclidean")))
+    if (!cm_str_equal(a->metric, cm_str_of("sqeuclidean")) &&
+        !cm_str_equal(a->metric, cm_str_of("euclidean")))
         return cm_fail(f->cx, CM_ERR_UNSUPPORTED, "metric '%.*s'",
                        (int)(a->metric.n < 40 ? a->metric.n : 40), a->metric.p);
     CM_TRY(cm_expect_rank(f, 0, "A", 2, 2));
@@ -184,8 +189,8 @@ static cm_status eval_ngram(cm_eval *e)
                 continue;
             int64_t token = row[i + n];
             if (token < 0 || token >= vocabulary)
-                return cm_fail(e->cx, CM_ERR_DATA, "token %lld of a vocabulary of %lld", (long long)token,
-                               (long long)vocabulary);
+                return cm_fail(e->cx, CM_ERR_DATA, "token %lld of a vocabulary of %lld",
+                               (long long)token, (long long)vocabulary);
             y[b * vocabulary + token] = -INFINITY;
         }
     return CM_OK;
@@ -209,10 +214,11 @@ static cm_status infer_unfold(cm_infer *f)
     for (int d = 0; d < rank; d++)
         dims[d] = cm_infer_dim(f, 0, d);
     if (cm_infer_const(f, dims[axis], &n) && n < a->size)
-        return cm_fail(f->cx, CM_ERR_MODEL, "slices of %lld from an axis of %lld", (long long)a->size,
-                       (long long)n);
+        return cm_fail(f->cx, CM_ERR_MODEL, "slices of %lld from an axis of %lld",
+                       (long long)a->size, (long long)n);
     dims[axis] = cm_infer_add(
-        f, cm_infer_floor_div(f, cm_infer_sub(f, dims[axis], cm_infer_number(f, a->size)), a->step), 1);
+        f, cm_infer_floor_div(f, cm_infer_sub(f, dims[axis], cm_infer_number(f, a->size)), a->step),
+        1);
     dims[rank] = a->size;
     return cm_infer_tensor(f, 0, rank + 1, dims);
 }
@@ -230,7 +236,8 @@ static cm_status eval_unfold(cm_eval *e)
         int64_t k = i % a->size, in = i / a->size % inner, at = i / a->size / inner % y->dims[axis];
         int64_t outer = i / a->size / inner / y->dims[axis];
         int64_t from = (outer * x->dims[axis] + at * a->step + k) * inner + in;
-        memcpy((char *)y->data + (size_t)i * size, (const char *)x->data + (size_t)from * size, size);
+        memcpy((char *)y->data + (size_t)i * size, (const char *)x->data + (size_t)from * size,
+               size);
     }
     return CM_OK;
 }

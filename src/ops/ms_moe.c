@@ -23,15 +23,17 @@ typedef struct {
     int64_t k, normalize_routing_weights, swiglu_fusion, use_sparse_mixer;
     cm_str quant_type; /* QMoE */
     int64_t accuracy_level, block_size, expert_weight_bits, weights_prepacked;
-    int64_t fc1_expert_weight_bits, fc2_expert_weight_bits, fc3_expert_weight_bits; /* 0: as above */
+    int64_t fc1_expert_weight_bits, fc2_expert_weight_bits,
+        fc3_expert_weight_bits; /* 0: as above */
 } moe_attr;
 
 enum { HAS_LIMIT = 1 };
 
 #define FIELDS                                                                                     \
     CM_ATTR_FLOAT(moe_attr, swiglu_limit, 0), CM_ATTR_FLOAT(moe_attr, activation_alpha, 1),        \
-        CM_ATTR_FLOAT(moe_attr, activation_beta, 0), CM_ATTR_STR(moe_attr, activation_type, "relu"), \
-        CM_ATTR_INT(moe_attr, k, 1), CM_ATTR_INT(moe_attr, normalize_routing_weights, 0),          \
+        CM_ATTR_FLOAT(moe_attr, activation_beta, 0),                                               \
+        CM_ATTR_STR(moe_attr, activation_type, "relu"), CM_ATTR_INT(moe_attr, k, 1),               \
+        CM_ATTR_INT(moe_attr, normalize_routing_weights, 0),                                       \
         CM_ATTR_INT(moe_attr, swiglu_fusion, 0), CM_ATTR_INT(moe_attr, use_sparse_mixer, 0)
 CM_ATTRS(ms_moe, moe_attr, FIELDS)
 CM_ATTRS(ms_qmoe, moe_attr, FIELDS, CM_ATTR_STR(moe_attr, quant_type, "int"),
@@ -60,7 +62,8 @@ static const char *const layer_names[] = {"fc1", "fc2", "fc3"};
 /* Bits of a weight: 0 when it is a float. */
 static int64_t bits_of(cm_op_id id, const moe_attr *a, int layer)
 {
-    int64_t own[] = {a->fc1_expert_weight_bits, a->fc2_expert_weight_bits, a->fc3_expert_weight_bits};
+    int64_t own[] = {a->fc1_expert_weight_bits, a->fc2_expert_weight_bits,
+                     a->fc3_expert_weight_bits};
     return id == CM_OP_MS_MOE ? 0 : own[layer] ? own[layer] : a->expert_weight_bits;
 }
 
@@ -88,7 +91,8 @@ static cm_status check_quantised(cm_infer *f, const moe_attr *a)
     for (int i = 0; i < 3; i++) {
         int64_t bits = bits_of(f->op->id, a, i);
         if (bits != 2 && bits != 4 && bits != 8)
-            return cm_fail(f->cx, CM_ERR_MODEL, "weights of %lld bits, wanted 2, 4 or 8", (long long)bits);
+            return cm_fail(f->cx, CM_ERR_MODEL, "weights of %lld bits, wanted 2, 4 or 8",
+                           (long long)bits);
     }
     if (a->block_size < 0)
         return cm_fail(f->cx, CM_ERR_MODEL, "block_size is %lld", (long long)a->block_size);
@@ -109,7 +113,8 @@ static cm_status check_layer(cm_infer *f, const moe_attr *a, int layer, cm_dim e
     if (!bits || !cm_infer_has(f, at->weights))
         return CM_OK;
     CM_TRY(cm_expect_present(f, &at->scales, 1));
-    cm_dim blocks = known && a->block_size ? cm_infer_ceil_div(f, cols, a->block_size) : CM_DIM_ERROR;
+    cm_dim blocks =
+        known && a->block_size ? cm_infer_ceil_div(f, cols, a->block_size) : CM_DIM_ERROR;
     cm_dim s[] = {experts, rows, blocks};
     CM_TRY(cm_expect_shape(f, at->scales, "scales", a->block_size ? 3 : 2, s));
     if (!known)
@@ -204,8 +209,8 @@ static double quantised_dot(const layer *l, int64_t expert, int64_t row, int64_t
     return sum;
 }
 
-static double dense(const run *r, int which, int64_t expert, int64_t row, int64_t rows, int64_t cols,
-                    const double *x)
+static double dense(const run *r, int which, int64_t expert, int64_t row, int64_t rows,
+                    int64_t cols, const double *x)
 {
     const layer *l = &r->fc[which];
     double bias = l->bias ? l->bias[expert * rows + row] : 0;
@@ -229,7 +234,8 @@ static double swiglu(const run *r, double g, double l)
     return g * cm_sigmoid(r->a->activation_alpha * g) * (l + r->a->activation_beta);
 }
 
-static void run_expert(const run *r, int64_t e, const double *x, double weight, double *mid, double *y)
+static void run_expert(const run *r, int64_t e, const double *x, double weight, double *mid,
+                       double *y)
 {
     bool gated = is_swiglu(r->a);
     double *h = mid + r->rows;
@@ -238,9 +244,11 @@ static void run_expert(const run *r, int64_t e, const double *x, double weight, 
     for (int64_t i = 0; i < r->inter; i++) {
         if (gated && r->a->swiglu_fusion) {
             bool woven = r->a->swiglu_fusion == 1;
-            h[i] = swiglu(r, woven ? mid[2 * i] : mid[i], woven ? mid[2 * i + 1] : mid[r->inter + i]);
+            h[i] =
+                swiglu(r, woven ? mid[2 * i] : mid[i], woven ? mid[2 * i + 1] : mid[r->inter + i]);
         } else if (gated) {
-            h[i] = swiglu(r, mid[i], has_layer(r, 2) ? dense(r, 2, e, i, r->inter, r->hidden, x) : 1);
+            h[i] =
+                swiglu(r, mid[i], has_layer(r, 2) ? dense(r, 2, e, i, r->inter, r->hidden, x) : 1);
         } else {
             h[i] = cm_activation_apply(&r->function, mid[i]);
             if (has_layer(r, 2))
@@ -255,7 +263,8 @@ static void run_expert(const run *r, int64_t e, const double *x, double weight, 
  * asked for (QMoE: always), or what router_weights says. */
 static void run_token(const run *r, int64_t t, double *s)
 {
-    double *p = s, *mid = p + r->experts, *y = mid + 2 * r->rows, max = -INFINITY, sum = 0, kept = 0;
+    double *p = s, *mid = p + r->experts, *y = mid + 2 * r->rows, max = -INFINITY, sum = 0,
+           kept = 0;
     memcpy(p, r->router + t * r->experts, (size_t)r->experts * sizeof(double));
     for (int64_t i = 0; i < r->experts; i++)
         max = p[i] > max ? p[i] : max;
@@ -318,8 +327,12 @@ static cm_status eval(cm_eval *e)
 {
     const moe_attr *a = e->attr;
     const cm_tensor *x = cm_eval_in(e, X), *w1 = cm_eval_in(e, places_of(e->op->id, 0)->weights);
-    run r = {.a = a, .hidden = x->dims[x->rank - 1], .experts = w1->dims[0], .rows = w1->dims[1],
-             .tokens = cm_dims_product(x->dims, 0, x->rank - 1), .y = cm_eval_out(e, 0)};
+    run r = {.a = a,
+             .hidden = x->dims[x->rank - 1],
+             .experts = w1->dims[0],
+             .rows = w1->dims[1],
+             .tokens = cm_dims_product(x->dims, 0, x->rank - 1),
+             .y = cm_eval_out(e, 0)};
     r.inter = is_swiglu(a) && a->swiglu_fusion ? r.rows / 2 : r.rows;
     CM_TRY(find_function(e->cx, a, &r.function));
     CM_TRY(cm_eval_as_f64(e, X, &r.x));

@@ -31,12 +31,14 @@ static cm_status check_attributes(cm_infer *f, const nbits_attr *a)
 {
     int64_t elems;
     if (a->K < 1 || a->N < 1 || !cm_mul_i64(a->K, a->N, &elems) || elems > INT64_MAX / 64)
-        return cm_fail(f->cx, CM_ERR_MODEL, "weights of %lld by %lld", (long long)a->N, (long long)a->K);
+        return cm_fail(f->cx, CM_ERR_MODEL, "weights of %lld by %lld", (long long)a->N,
+                       (long long)a->K);
     if (a->block_size < 1 || a->block_size > INT32_MAX)
         return cm_fail(f->cx, CM_ERR_MODEL, "block_size is %lld", (long long)a->block_size);
     if (f->op->id == CM_OP_MS_MATMUL_BNB4) {
         if (a->quant_type != 0 && a->quant_type != 1)
-            return cm_fail(f->cx, CM_ERR_MODEL, "quant_type is %lld, wanted 0 or 1", (long long)a->quant_type);
+            return cm_fail(f->cx, CM_ERR_MODEL, "quant_type is %lld, wanted 0 or 1",
+                           (long long)a->quant_type);
         return CM_OK;
     }
     if (a->bits < 1 || a->bits > 8 || a->block_size * a->bits % 8)
@@ -66,7 +68,8 @@ static cm_status check_nbits(cm_infer *f, const nbits_attr *a)
 {
     int64_t blocks = cm_ceil_div(a->K, a->block_size), each;
     if (!cm_mul_i64(a->N * blocks, a->block_size * a->bits / 8, &each))
-        return cm_fail(f->cx, CM_ERR_MODEL, "weights of %lld by %lld", (long long)a->N, (long long)a->K);
+        return cm_fail(f->cx, CM_ERR_MODEL, "weights of %lld by %lld", (long long)a->N,
+                       (long long)a->K);
     CM_TRY(check_count(f, B, "B", each));
     CM_TRY(check_count(f, SCALES, "scales", a->N * blocks));
     bool packed = cm_infer_has(f, ZEROS) && f->in[ZEROS].type->dtype == CM_U8;
@@ -135,12 +138,24 @@ static double nbits_weight(const run *r, int64_t n, int64_t k)
 
 static double bnb_weight(const run *r, int64_t n, int64_t k)
 {
-    static const float fp4[] = {0, 5.208333333e-03f, 0.66666667f, 1, 0.33333333f, 0.5f, 0.16666667f, 0.25f};
-    static const float nf4[] = {
-        -1, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f,
-        -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f, 0,
-        0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
-        0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1};
+    static const float fp4[] = {0,    5.208333333e-03f, 0.66666667f, 1, 0.33333333f,
+                                0.5f, 0.16666667f,      0.25f};
+    static const float nf4[] = {-1,
+                                -0.6961928009986877f,
+                                -0.5250730514526367f,
+                                -0.39491748809814453f,
+                                -0.28444138169288635f,
+                                -0.18477343022823334f,
+                                -0.09105003625154495f,
+                                0,
+                                0.07958029955625534f,
+                                0.16093020141124725f,
+                                0.24611230194568634f,
+                                0.33791524171829224f,
+                                0.44070982933044434f,
+                                0.5626170039176941f,
+                                0.7229568362236023f,
+                                1};
     int64_t at = n * r->a->K + k;
     int code = at % 2 ? r->codes[at / 2] & 15 : r->codes[at / 2] >> 4;
     double v = r->a->quant_type ? nf4[code] : code & 8 ? -fp4[code & 7] : fp4[code];
@@ -151,18 +166,21 @@ static void load_a(const void *arg, int64_t batch, int64_t row, int64_t col, int
 {
     const run *r = arg;
     (void)batch;
-    cm_load_f64(r->x->dtype, (const char *)r->x->data + (size_t)(row * r->k + col) * cm_dtype_size(r->x->dtype),
+    cm_load_f64(r->x->dtype,
+                (const char *)r->x->data + (size_t)(row * r->k + col) * cm_dtype_size(r->x->dtype),
                 n, dst);
 }
 
-static void load_nbits(const void *arg, int64_t batch, int64_t row, int64_t col, int64_t n, double *dst)
+static void load_nbits(const void *arg, int64_t batch, int64_t row, int64_t col, int64_t n,
+                       double *dst)
 {
     (void)batch;
     for (int64_t i = 0; i < n; i++)
         dst[i] = nbits_weight(arg, col + i, row);
 }
 
-static void load_bnb(const void *arg, int64_t batch, int64_t row, int64_t col, int64_t n, double *dst)
+static void load_bnb(const void *arg, int64_t batch, int64_t row, int64_t col, int64_t n,
+                     double *dst)
 {
     const run *r = arg;
     (void)batch;
@@ -175,7 +193,8 @@ static void store(void *arg, int64_t batch, int64_t row, int64_t col, int64_t n,
     const run *r = arg;
     (void)batch;
     for (int64_t i = 0; i < n; i++)
-        cm_set_f64(r->y->dtype, r->y->data, row * r->n + col + i, src[i] + (r->bias ? r->bias[col + i] : 0));
+        cm_set_f64(r->y->dtype, r->y->data, row * r->n + col + i,
+                   src[i] + (r->bias ? r->bias[col + i] : 0));
 }
 
 static cm_status read_groups(cm_eval *e, run *r)
@@ -185,8 +204,8 @@ static cm_status read_groups(cm_eval *e, run *r)
     CM_TRY(cm_eval_as_i64(e, G_IDX, &r->group));
     for (int64_t k = 0; k < r->k; k++)
         if (r->group[k] < 0 || r->group[k] >= r->blocks)
-            return cm_fail(e->cx, CM_ERR_DATA, "g_idx[%lld] is %lld, wanted less than %lld", (long long)k,
-                           (long long)r->group[k], (long long)r->blocks);
+            return cm_fail(e->cx, CM_ERR_DATA, "g_idx[%lld] is %lld, wanted less than %lld",
+                           (long long)k, (long long)r->group[k], (long long)r->blocks);
     return CM_OK;
 }
 
@@ -194,7 +213,10 @@ static cm_status eval(cm_eval *e)
 {
     const nbits_attr *a = e->attr;
     bool bnb = e->op->id == CM_OP_MS_MATMUL_BNB4;
-    run r = {.a = a, .x = cm_eval_in(e, A), .codes = cm_eval_in(e, B)->data, .y = cm_eval_out(e, 0),
+    run r = {.a = a,
+             .x = cm_eval_in(e, A),
+             .codes = cm_eval_in(e, B)->data,
+             .y = cm_eval_out(e, 0),
              .blocks = cm_ceil_div(a->K, a->block_size)};
     r.k = bnb && !a->transB ? a->N : a->K;
     r.n = bnb && !a->transB ? a->K : a->N;
@@ -208,9 +230,16 @@ static cm_status eval(cm_eval *e)
             CM_TRY(cm_eval_as_f64(e, BIAS, &r.bias));
         CM_TRY(read_groups(e, &r));
     }
-    cm_gemm_f64 g = {.batch = 1, .m = cm_dims_product(r.x->dims, 0, r.x->rank - 1), .n = r.n, .k = r.k,
-                     .load_a = load_a, .load_b = bnb ? load_bnb : load_nbits, .store = store,
-                     .a = &r, .b = &r, .c = &r};
+    cm_gemm_f64 g = {.batch = 1,
+                     .m = cm_dims_product(r.x->dims, 0, r.x->rank - 1),
+                     .n = r.n,
+                     .k = r.k,
+                     .load_a = load_a,
+                     .load_b = bnb ? load_bnb : load_nbits,
+                     .store = store,
+                     .a = &r,
+                     .b = &r,
+                     .c = &r};
     return cm_gemm_run_f64(e->cx, e->threads, &g);
 }
 
@@ -220,4 +249,5 @@ static void cost(const cm_infer *f, cm_cost *c)
     c->ops = 2 * cm_infer_volume(f, &f->out[0].type) * (double)a->K;
 }
 
-const cm_family cm_family_ms_nbits = {.name = "ms_nbits", .infer = infer, .eval = eval, .cost = cost};
+const cm_family cm_family_ms_nbits = {
+    .name = "ms_nbits", .infer = infer, .eval = eval, .cost = cost};

@@ -31,8 +31,8 @@ struct run {
     const double *gamma, *beta; /* beta NULL: none */
     int64_t n_gamma;            /* `size`, or 1 */
     void (*sum)(const run *r, int64_t row, double *out);
-    const double *x, *skip, *bias; /* Skip... */
-    int64_t skip_rows;             /* rows after which skip repeats */
+    const double *x, *skip, *bias;        /* Skip... */
+    int64_t skip_rows;                    /* rows after which skip repeats */
     const double *word, *place, *segment; /* Embed...: tables */
     const int64_t *word_ids, *place_ids, *segment_ids;
     double *scratch;
@@ -59,7 +59,8 @@ static void run_range(void *arg, int64_t begin, int64_t end)
             square += (v[j] - mean) * (v[j] - mean);
         double inverse = 1 / sqrt(square / (double)r->size + r->epsilon);
         for (int64_t j = 0; j < r->size; j++)
-            v[j] = (v[j] - mean) * inverse * r->gamma[r->n_gamma == 1 ? 0 : j] + (r->beta ? r->beta[j] : 0);
+            v[j] = (v[j] - mean) * inverse * r->gamma[r->n_gamma == 1 ? 0 : j] +
+                   (r->beta ? r->beta[j] : 0);
         put(r->y, i * r->size, v, r->size);
         put(r->mean, i, &mean, 1);
         put(r->inverse, i, &inverse, 1);
@@ -121,7 +122,8 @@ static cm_status infer_skip(cm_infer *f)
 
 static void sum_skip(const run *r, int64_t row, double *out)
 {
-    const double *x = r->x + row * r->size, *s = r->skip ? r->skip + row % r->skip_rows * r->size : NULL;
+    const double *x = r->x + row * r->size,
+                 *s = r->skip ? r->skip + row % r->skip_rows * r->size : NULL;
     for (int64_t j = 0; j < r->size; j++)
         out[j] = x[j] + (s ? s[j] : 0) + (r->bias ? r->bias[j] : 0);
 }
@@ -130,9 +132,15 @@ static cm_status eval_skip(cm_eval *e)
 {
     const cm_tensor *x = cm_eval_in(e, 0);
     bool simplified = e->op->id == CM_OP_MS_SKIP_SIMPLIFIED_LAYER_NORMALIZATION;
-    run r = {.size = x->dims[x->rank - 1], .rows = cm_dims_product(x->dims, 0, x->rank - 1),
-             .simplified = simplified, .epsilon = ((const norm_attr *)e->attr)->epsilon, .sum = sum_skip,
-             .y = wanted(e, 0), .mean = wanted(e, 1), .inverse = wanted(e, 2), .total = wanted(e, 3)};
+    run r = {.size = x->dims[x->rank - 1],
+             .rows = cm_dims_product(x->dims, 0, x->rank - 1),
+             .simplified = simplified,
+             .epsilon = ((const norm_attr *)e->attr)->epsilon,
+             .sum = sum_skip,
+             .y = wanted(e, 0),
+             .mean = wanted(e, 1),
+             .inverse = wanted(e, 2),
+             .total = wanted(e, 3)};
     r.n_gamma = r.size;
     CM_TRY(cm_eval_as_f64(e, 0, &r.x));
     CM_TRY(cm_eval_as_f64(e, 1, &r.skip));
@@ -206,9 +214,14 @@ static cm_status eval_simplified(cm_eval *e)
     const cm_tensor *x = cm_eval_in(e, 0);
     int axis;
     CM_TRY(cm_axis(e->cx, a->axis, x->rank, &axis));
-    run r = {.size = cm_dims_product(x->dims, axis, x->rank), .rows = cm_dims_product(x->dims, 0, axis),
-             .simplified = true, .epsilon = a->epsilon, .sum = sum_skip, .skip_rows = 1,
-             .y = wanted(e, 0), .inverse = wanted(e, 1)};
+    run r = {.size = cm_dims_product(x->dims, axis, x->rank),
+             .rows = cm_dims_product(x->dims, 0, axis),
+             .simplified = true,
+             .epsilon = a->epsilon,
+             .sum = sum_skip,
+             .skip_rows = 1,
+             .y = wanted(e, 0),
+             .inverse = wanted(e, 1)};
     CM_TRY(cm_eval_as_f64(e, 0, &r.x));
     if (r.rows == 0 || r.size == 0)
         return CM_OK;
@@ -244,7 +257,8 @@ static cm_status infer_embed(cm_infer *f)
     CM_TRY(cm_expect_shape(f, at->gamma, "gamma", 1, &hidden));
     CM_TRY(cm_expect_shape(f, at->beta, "beta", 1, &hidden));
     if (cm_infer_has(f, 1) != cm_infer_has(f, at->segment))
-        return cm_fail(f->cx, CM_ERR_MODEL, "segment_ids and segment_embedding must be given together");
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "segment_ids and segment_embedding must be given together");
     static const int segment[] = {10, 15};
     if (at->scales >= 0 && cm_infer_has(f, at->segment))
         CM_TRY(cm_expect_present(f, segment, CM_COUNT(segment)));
@@ -276,7 +290,8 @@ static cm_status infer_embed(cm_infer *f)
 static void sum_embed(const run *r, int64_t row, double *out)
 {
     const double *w = r->word + r->word_ids[row] * r->size;
-    const double *p = r->place + (r->place_ids ? r->place_ids[row % r->skip_rows] : row % r->skip_rows) * r->size;
+    const double *p =
+        r->place + (r->place_ids ? r->place_ids[row % r->skip_rows] : row % r->skip_rows) * r->size;
     const double *s = r->segment ? r->segment + r->segment_ids[row] * r->size : NULL;
     for (int64_t j = 0; j < r->size; j++)
         out[j] = w[j] + p[j] + (s ? s[j] : 0);
@@ -289,7 +304,8 @@ static cm_status read_table(cm_eval *e, const places *at, int input, int which, 
     if (!*out || at->scales < 0)
         return CM_OK;
     int64_t n = cm_tensor_elems(cm_eval_in(e, input));
-    double scale = cm_eval_f64(e, at->scales + which, 0), zero = cm_eval_f64(e, at->zeros + which, 0);
+    double scale = cm_eval_f64(e, at->scales + which, 0),
+           zero = cm_eval_f64(e, at->zeros + which, 0);
     void *real;
     CM_TRY(cm_eval_scratch(e, (size_t)n, sizeof(double), &real));
     for (int64_t i = 0; i < n; i++)
@@ -328,8 +344,12 @@ static cm_status eval_embed(cm_eval *e)
     const places *at = places_of(e->op->id);
     const cm_tensor *ids = cm_eval_in(e, 0);
     int64_t len = ids->dims[1];
-    run r = {.size = cm_eval_in(e, at->gamma)->dims[0], .rows = cm_tensor_elems(ids), .sum = sum_embed,
-             .epsilon = ((const norm_attr *)e->attr)->epsilon, .y = wanted(e, 0), .total = wanted(e, 2)};
+    run r = {.size = cm_eval_in(e, at->gamma)->dims[0],
+             .rows = cm_tensor_elems(ids),
+             .sum = sum_embed,
+             .epsilon = ((const norm_attr *)e->attr)->epsilon,
+             .y = wanted(e, 0),
+             .total = wanted(e, 2)};
     r.n_gamma = r.size;
     if (cm_eval_wants(e, 1))
         count_mask(e, at->mask, ids->dims[0], len);

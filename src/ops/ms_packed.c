@@ -2,8 +2,8 @@
  * PackedMultiHeadAttention.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Tokens of all sequences lie one after the other, [tokens, hidden]; cumulative_sequence_length says
- * where each sequence begins; token_offset where each token lay in the padded [batch, len]. */
+ * Tokens of all sequences lie one after the other, [tokens, hidden]; cumulative_sequence_length
+ * says where each sequence begins; token_offset where each token lay in the padded [batch, len]. */
 #include "ops/attend.h"
 
 #include <math.h>
@@ -23,7 +23,8 @@ typedef struct {
 enum { HAS_SCALE = 1 };
 
 CM_ATTRS(ms_packed_attention, packed_attr, CM_ATTR_FLOAT(packed_attr, scale, 0),
-         CM_ATTR_INT_REQUIRED(packed_attr, num_heads), CM_ATTR_INTS(packed_attr, qkv_hidden_sizes, 0))
+         CM_ATTR_INT_REQUIRED(packed_attr, num_heads),
+         CM_ATTR_INTS(packed_attr, qkv_hidden_sizes, 0))
 CM_ATTRS(ms_packed_multi_head_attention, packed_attr, CM_ATTR_FLOAT(packed_attr, scale, 0),
          CM_ATTR_FLOAT(packed_attr, mask_filter_value, -10000),
          CM_ATTR_INT_REQUIRED(packed_attr, num_heads))
@@ -57,7 +58,8 @@ static cm_status infer_projected(cm_infer *f, const packed_attr *a)
     } else {
         const int64_t *v = a->qkv_hidden_sizes.v;
         if (a->qkv_hidden_sizes.n != 3 || v[0] < 0 || v[1] != v[0] || v[2] < 0)
-            return cm_fail(f->cx, CM_ERR_MODEL, "qkv_hidden_sizes must be three sizes, the first two equal");
+            return cm_fail(f->cx, CM_ERR_MODEL,
+                           "qkv_hidden_sizes must be three sizes, the first two equal");
         CM_TRY(cm_infer_equal(f, "columns of the weights", columns,
                               cm_infer_add(f, cm_infer_add(f, v[0], v[1]), v[2])));
         v_hidden = v[2];
@@ -106,7 +108,8 @@ static cm_status infer(cm_infer *f)
     CM_TRY(f->op->id == CM_OP_MS_PACKED_ATTENTION ? infer_projected(f, a) : infer_plain(f, a));
     cm_dim head;
     const cm_type *y = &f->out[0].type;
-    return y->rank == 2 ? cm_expect_split(f, "hidden size", y->dims[1], a->num_heads, &head) : CM_OK;
+    return y->rank == 2 ? cm_expect_split(f, "hidden size", y->dims[1], a->num_heads, &head)
+                        : CM_OK;
 }
 
 static cm_status project(cm_eval *e, double **out)
@@ -115,8 +118,12 @@ static cm_status project(cm_eval *e, double **out)
     int64_t dims[] = {x->dims[0], w->dims[1]};
     cm_tensor y;
     CM_TRY(cm_eval_temp(e, CM_F64, 2, dims, &y));
-    cm_qgemm g = {.a = {.dtype = x->dtype, .data = x->data}, .b = {.dtype = w->dtype, .data = w->data},
-                  .mode = CM_QGEMM_REAL, .alpha = 1, .y_dtype = CM_F64, .y = y.data};
+    cm_qgemm g = {.a = {.dtype = x->dtype, .data = x->data},
+                  .b = {.dtype = w->dtype, .data = w->data},
+                  .mode = CM_QGEMM_REAL,
+                  .alpha = 1,
+                  .y_dtype = CM_F64,
+                  .y = y.data};
     CM_TRY(cm_batch_matmul_read(e, x, w, NULL, &g.shape));
     CM_TRY(cm_eval_as_f64(e, 2, &g.bias));
     *out = y.data;
@@ -124,8 +131,8 @@ static cm_status project(cm_eval *e, double **out)
 }
 
 /* A copy of [tokens, n] with a bias on each column. */
-static cm_status add_bias(cm_eval *e, const double *bias, int64_t tokens, int64_t heads, int64_t size,
-                          cm_heads *h)
+static cm_status add_bias(cm_eval *e, const double *bias, int64_t tokens, int64_t heads,
+                          int64_t size, cm_heads *h)
 {
     int64_t dims[] = {tokens, heads, size};
     cm_tensor t;
@@ -173,7 +180,8 @@ static cm_status find_heads(cm_eval *e, const packed_attr *attr, cm_attend *a)
     if (!cm_eval_has(e, 3))
         return CM_OK;
     if (cm_tensor_elems(cm_eval_in(e, 3)) != n * (2 * a->head + a->v_head))
-        return cm_fail(e->cx, CM_ERR_DATA, "bias has %lld elements", (long long)cm_tensor_elems(cm_eval_in(e, 3)));
+        return cm_fail(e->cx, CM_ERR_DATA, "bias has %lld elements",
+                       (long long)cm_tensor_elems(cm_eval_in(e, 3)));
     CM_TRY(cm_eval_as_f64(e, 3, &bias));
     CM_TRY(add_bias(e, bias, tokens, n, a->head, &a->q));
     CM_TRY(add_bias(e, bias + n * a->head, tokens, n, a->head, &a->k));
@@ -193,8 +201,10 @@ static cm_status attend_sequence(cm_eval *e, const cm_attend *like, const double
     a.y.at = (char *)a.y.at + (size_t)(from * a.y.row) * cm_dtype_size(a.y.dtype);
     if (t) {
         const int64_t *d = t->dims;
-        if ((d[0] != 1 && d[0] <= b) || (d[1] != 1 && d[1] != a.q_heads) || d[2] < a.q_len || d[3] < a.kv_len)
-            return cm_fail(e->cx, CM_ERR_DATA, "attention_bias does not cover sequence %lld", (long long)b);
+        if ((d[0] != 1 && d[0] <= b) || (d[1] != 1 && d[1] != a.q_heads) || d[2] < a.q_len ||
+            d[3] < a.kv_len)
+            return cm_fail(e->cx, CM_ERR_DATA, "attention_bias does not cover sequence %lld",
+                           (long long)b);
         a.bias = bias + (d[0] == 1 ? 0 : b * d[1] * d[2] * d[3]);
         a.bias_head = d[1] == 1 ? 0 : d[2] * d[3];
         a.bias_row = d[3];
@@ -226,8 +236,9 @@ static cm_status eval(cm_eval *e)
     int64_t batch = cm_tensor_elems(cm_eval_in(e, at->lengths)) - 1;
     for (int64_t b = 0; b < batch; b++) {
         if (ends[b] < 0 || ends[b + 1] < ends[b] || ends[b + 1] > tokens)
-            return cm_fail(e->cx, CM_ERR_DATA, "sequence %lld is tokens %lld to %lld of %lld", (long long)b,
-                           (long long)ends[b], (long long)ends[b + 1], (long long)tokens);
+            return cm_fail(e->cx, CM_ERR_DATA, "sequence %lld is tokens %lld to %lld of %lld",
+                           (long long)b, (long long)ends[b], (long long)ends[b + 1],
+                           (long long)tokens);
         CM_TRY(attend_sequence(e, &a, bias, b, ends[b], ends[b + 1]));
     }
     return CM_OK;

@@ -1,5 +1,5 @@
-/* ms_padding.c -- com.microsoft RemovePadding and RestorePadding: sequences of a batch to tokens one
- * after the other, and back.
+/* ms_padding.c -- com.microsoft RemovePadding and RestorePadding: sequences of a batch to tokens
+ * one after the other, and back.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/eval.h"
 
@@ -65,8 +65,9 @@ static cm_status eval_remove(cm_eval *e)
     for (int64_t b = 0; b < batch; b++) {
         int64_t n = cm_eval_int(e, 1, b);
         if (n < 0 || n > len)
-            return cm_fail(e->cx, CM_ERR_DATA, "sequence_token_count[%lld] is %lld, wanted 0 to %lld",
-                           (long long)b, (long long)n, (long long)len);
+            return cm_fail(e->cx, CM_ERR_DATA,
+                           "sequence_token_count[%lld] is %lld, wanted 0 to %lld", (long long)b,
+                           (long long)n, (long long)len);
         n_tokens += n;
         most = cm_max_i64(most, n);
     }
@@ -80,7 +81,8 @@ static cm_status eval_remove(cm_eval *e)
             if (offsets)
                 offsets[at] = (int32_t)(b * len + i);
             if (to && i < n && row)
-                memcpy(to + (size_t)at * row, (const char *)x->data + (size_t)(b * len + i) * row, row);
+                memcpy(to + (size_t)at * row, (const char *)x->data + (size_t)(b * len + i) * row,
+                       row);
         }
     }
     if (ends)
@@ -104,8 +106,8 @@ static cm_status eval(cm_eval *e)
     for (int64_t i = 0; i < x->dims[0]; i++) {
         int64_t at = i < places ? cm_eval_int(e, 1, i) : -1;
         if (at < 0 || at >= places)
-            return cm_fail(e->cx, CM_ERR_DATA, "token %lld belongs to place %lld of %lld", (long long)i,
-                           (long long)at, (long long)places);
+            return cm_fail(e->cx, CM_ERR_DATA, "token %lld belongs to place %lld of %lld",
+                           (long long)i, (long long)at, (long long)places);
         memcpy((char *)y->data + (size_t)at * row, (const char *)x->data + (size_t)i * row, row);
     }
     return CM_OK;

@@ -15,7 +15,8 @@ typedef struct {
 
 CM_ATTRS(ms_relative_position_bias, position_attr, CM_ATTR_INT(position_attr, is_bidirectional, 0),
          CM_ATTR_INT_REQUIRED(position_attr, max_distance))
-CM_ATTRS(ms_gated_relative_position_bias, position_attr, CM_ATTR_INT_REQUIRED(position_attr, num_heads))
+CM_ATTRS(ms_gated_relative_position_bias, position_attr,
+         CM_ATTR_INT_REQUIRED(position_attr, num_heads))
 
 static cm_dim one_elem(cm_infer *f, int i, const char *what)
 {
@@ -98,7 +99,8 @@ static cm_status infer_gated(cm_infer *f)
     hidden = cm_infer_dim(f, QUERY, packed ? 1 : 2);
     CM_TRY(cm_expect_split(f, "hidden size", hidden, a->num_heads, &head));
     columns = cm_expect_dim(f, WEIGHT, 1);
-    cm_dim weight[] = {head, columns}, rel[] = {1, a->num_heads, len, len}, eco[] = {1, a->num_heads, 1, 1};
+    cm_dim weight[] = {head, columns}, rel[] = {1, a->num_heads, len, len},
+           eco[] = {1, a->num_heads, 1, 1};
     CM_TRY(cm_expect_shape(f, QUERY_BIAS, "query_bias", 1, &hidden));
     CM_TRY(cm_expect_shape(f, WEIGHT, "weight", 2, weight));
     CM_TRY(cm_expect_shape(f, BIAS, "bias", 1, &columns));
@@ -111,8 +113,8 @@ static cm_status infer_gated(cm_infer *f)
 }
 
 /* Sum of one half of the columns of (query + bias) * weight + bias. */
-static double half_sum(const double *q, const double *qb, const double *w, const double *b, int64_t head,
-                       int64_t columns, int64_t half)
+static double half_sum(const double *q, const double *qb, const double *w, const double *b,
+                       int64_t head, int64_t columns, int64_t half)
 {
     double sum = 0;
     for (int64_t c = half * columns / 2; c < (half + 1) * columns / 2; c++) {
@@ -141,13 +143,14 @@ static cm_status eval_gated(cm_eval *e)
     for (int64_t t = 0; cm_eval_has(e, OFFSET) && t < tokens && t < n; t++) {
         int64_t at = cm_eval_int(e, OFFSET, t);
         if (at < 0 || at >= n)
-            return cm_fail(e->cx, CM_ERR_DATA, "token %lld belongs to place %lld of %lld", (long long)t,
-                           (long long)at, (long long)n);
+            return cm_fail(e->cx, CM_ERR_DATA, "token %lld belongs to place %lld of %lld",
+                           (long long)t, (long long)at, (long long)n);
         row[at] = t;
     }
     for (int64_t i = 0; i < n * heads; i++) {
         int64_t b = i / len / heads, h = i / len % heads, s = i % len, t = row[b * len + s];
-        const double *x = v[QUERY] + (t < 0 ? 0 : t) * heads * head + h * head, *qb = v[QUERY_BIAS] + h * head;
+        const double *x = v[QUERY] + (t < 0 ? 0 : t) * heads * head + h * head,
+                     *qb = v[QUERY_BIAS] + h * head;
         double gate = 0;
         if (t >= 0) {
             double u = cm_sigmoid(half_sum(x, qb, v[WEIGHT], v[BIAS], head, columns, 0));

@@ -34,8 +34,8 @@ CM_ATTRS(ms_qlinear_global_average_pool, qlinear_attr, CM_ATTR_INT(qlinear_attr,
 
 enum { MAX_OPERANDS = 512 };
 
-/* What an operator's inputs are: operands with scale and zero point after each, from `first` on; the
- * output's parameters; plain inputs before the operands are passed on as they are. */
+/* What an operator's inputs are: operands with scale and zero point after each, from `first` on;
+ * the output's parameters; plain inputs before the operands are passed on as they are. */
 typedef struct {
     cm_op_id as;
     int n_plain, first, n_operands; /* n_operands -1: all that there are */
@@ -143,7 +143,8 @@ static cm_status check_params(cm_infer *f, const qform *form)
     for (int i = 2; i < f->n_in; i++) {
         bool scale = i % 3 == 0;
         if (!cm_infer_has(f, i) || (f->in[i].type->dtype == CM_F32) != scale)
-            return cm_fail(f->cx, CM_ERR_MODEL, "input %d is no %s", i, scale ? "scale" : "8-bit tensor");
+            return cm_fail(f->cx, CM_ERR_MODEL, "input %d is no %s", i,
+                           scale ? "scale" : "8-bit tensor");
     }
     return CM_OK;
 }
@@ -186,7 +187,8 @@ static cm_status infer(cm_infer *f)
     *y = out->type;
     if (channels_last(f->op->id, f->attr))
         move_channel(y->rank, y->dims, false);
-    y->dtype = f->in[form.y_zero < f->n_in && f->in[form.y_zero].type ? form.y_zero : form.first].type->dtype;
+    y->dtype = f->in[form.y_zero < f->n_in && f->in[form.y_zero].type ? form.y_zero : form.first]
+                   .type->dtype;
     return CM_OK;
 }
 
@@ -268,16 +270,18 @@ static cm_status eval_global_average(cm_eval *e)
     cm_tensor *y = cm_eval_out(e, 0);
     bool last = channels_last(e->op->id, e->attr);
     int64_t channels = x->dims[last ? x->rank - 1 : 1];
-    int64_t space = last ? cm_dims_product(x->dims, 1, x->rank - 1) : cm_dims_product(x->dims, 2, x->rank);
+    int64_t space =
+        last ? cm_dims_product(x->dims, 1, x->rank - 1) : cm_dims_product(x->dims, 2, x->rank);
     int64_t c_stride = last ? 1 : space, s_stride = last ? channels : 1;
     int64_t zero_x = cm_eval_int(e, 2, 0);
     float factor = (float)cm_eval_f64(e, 1, 0) / ((float)cm_eval_f64(e, 3, 0) * (float)space);
     for (int64_t i = 0; i < x->dims[0] * channels; i++) {
-        int64_t first = i / channels * channels * space + i % channels * c_stride, sum = -zero_x * space;
+        int64_t first = i / channels * channels * space + i % channels * c_stride,
+                sum = -zero_x * space;
         for (int64_t j = 0; j < space; j++)
             sum += cm_get_i64(x->dtype, x->data, first + j * s_stride);
-        cm_set_i64(y->dtype, y->data, i, cm_quant_round(y->dtype, (float)sum * factor,
-                                                        (int32_t)cm_eval_int(e, 4, 0)));
+        cm_set_i64(y->dtype, y->data, i,
+                   cm_quant_round(y->dtype, (float)sum * factor, (int32_t)cm_eval_int(e, 4, 0)));
     }
     return CM_OK;
 }

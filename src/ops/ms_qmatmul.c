@@ -65,7 +65,8 @@ static cm_status check_gemm(cm_infer *f, const places *at)
     int rank = cm_infer_rank(f, at->c);
     for (int d = 0; d < rank; d++)
         if (cm_infer_dim(f, at->c, d) != 1)
-            CM_TRY(cm_infer_equal(f, "C", cm_infer_dim(f, at->c, d), f->out[0].type.dims[2 - rank + d]));
+            CM_TRY(cm_infer_equal(f, "C", cm_infer_dim(f, at->c, d),
+                                  f->out[0].type.dims[2 - rank + d]));
     return CM_OK;
 }
 
@@ -75,7 +76,8 @@ static cm_status infer(cm_infer *f)
     cm_batch_matmul_form form = form_of(f->op->id, f->attr);
     CM_TRY(cm_batch_matmul_infer(f, 0, at->a, at->b, &form));
     int rank = f->out[0].type.rank;
-    cm_dim n = rank > 0 && cm_infer_rank(f, at->b) > 1 ? f->out[0].type.dims[rank - 1] : CM_DIM_ERROR;
+    cm_dim n =
+        rank > 0 && cm_infer_rank(f, at->b) > 1 ? f->out[0].type.dims[rank - 1] : CM_DIM_ERROR;
     CM_TRY(check_column(f, at->b_scale, "b_scale", n));
     CM_TRY(check_column(f, at->b_zero, "b_zero_point", n));
     if (at->a_scale >= 0)
@@ -85,8 +87,8 @@ static cm_status infer(cm_infer *f)
     if (at->bias >= 0 && n != CM_DIM_ERROR)
         CM_TRY(cm_expect_shape(f, at->bias, "bias", 1, &n));
     if (f->op->id == CM_OP_MS_MATMUL_INTEGER16)
-        f->out[0].type.dtype = f->in[0].type->dtype == CM_U16 && f->in[1].type->dtype == CM_U16 ? CM_U32
-                                                                                               : CM_I32;
+        f->out[0].type.dtype =
+            f->in[0].type->dtype == CM_U16 && f->in[1].type->dtype == CM_U16 ? CM_U32 : CM_I32;
     if (f->op->id != CM_OP_MS_QGEMM)
         return CM_OK;
     f->out[0].type.dtype = cm_infer_has(f, at->y_zero) ? f->in[at->y_zero].type->dtype : CM_F32;
@@ -117,7 +119,8 @@ static cm_status quantise(cm_eval *e, cm_qoperand *a, double *params)
     cm_quant_store(CM_U8, x, n, scale, zero, q);
     params[0] = scale;
     params[1] = zero;
-    *a = (cm_qoperand){.dtype = CM_U8, .data = q, .zero = {.v = &params[1]}, .scale = {.v = &params[0]}};
+    *a = (cm_qoperand){
+        .dtype = CM_U8, .data = q, .zero = {.v = &params[1]}, .scale = {.v = &params[0]}};
     return CM_OK;
 }
 
@@ -138,8 +141,13 @@ static cm_status eval(cm_eval *e)
     cm_tensor *y = cm_eval_out(e, 0);
     cm_batch_matmul_form form = form_of(e->op->id, e->attr);
     double params[2];
-    cm_qgemm g = {.a = {.dtype = a->dtype, .data = a->data}, .b = {.dtype = b->dtype, .data = b->data},
-                  .mode = CM_QGEMM_REAL, .alpha = 1, .y_scale = 1, .y_dtype = y->dtype, .y = y->data};
+    cm_qgemm g = {.a = {.dtype = a->dtype, .data = a->data},
+                  .b = {.dtype = b->dtype, .data = b->data},
+                  .mode = CM_QGEMM_REAL,
+                  .alpha = 1,
+                  .y_scale = 1,
+                  .y_dtype = y->dtype,
+                  .y = y->data};
     CM_TRY(cm_batch_matmul_read(e, a, b, &form, &g.shape));
     if (e->op->id == CM_OP_MS_MATMUL_INTEGER16)
         g.mode = CM_QGEMM_SUMS;

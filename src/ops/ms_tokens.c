@@ -51,7 +51,8 @@ static bool same(const cm_tensor *x, int64_t a, int64_t b)
     if (cm_dtype_is_float(x->dtype))
         return cm_get_f64(x->dtype, x->data, a) == cm_get_f64(x->dtype, x->data, b);
     size_t size = cm_dtype_size(x->dtype);
-    return memcmp((const char *)x->data + (size_t)a * size, (const char *)x->data + (size_t)b * size, size) == 0;
+    return memcmp((const char *)x->data + (size_t)a * size,
+                  (const char *)x->data + (size_t)b * size, size) == 0;
 }
 
 static uint64_t hash_of(const cm_tensor *x, int64_t i)
@@ -102,7 +103,8 @@ static cm_status eval_unique(cm_eval *e)
 }
 
 /* Where `n` tokens lie in the source from `from` on; -1: nowhere. */
-static int64_t find(const int64_t *source, int64_t len, int64_t from, const int64_t *what, int64_t n)
+static int64_t find(const int64_t *source, int64_t len, int64_t from, const int64_t *what,
+                    int64_t n)
 {
     for (int64_t i = from; i + n <= len; i++)
         if (memcmp(source + i, what, (size_t)n * sizeof *what) == 0)
@@ -117,7 +119,8 @@ static cm_status eval_bifurcation(cm_eval *e)
     const int64_t *source = cm_eval_in(e, 0)->data, *current = cm_eval_in(e, 1)->data;
     const int64_t *predicted = cm_eval_has(e, 3) ? cm_eval_in(e, 3)->data : NULL;
     int64_t n_source = cm_eval_in(e, 0)->dims[0], n = cm_eval_in(e, 1)->dims[0], *tokens;
-    int64_t n_predicted = predicted ? cm_eval_in(e, 3)->dims[0] : 0, start = cm_eval_int(e, 2, 0), take = 0;
+    int64_t n_predicted = predicted ? cm_eval_in(e, 3)->dims[0] : 0, start = cm_eval_int(e, 2, 0),
+            take = 0;
     if (predicted && (start < 0 || start > n_source || n_predicted != n_source + 1 - start))
         return cm_fail(e->cx, CM_ERR_DATA, "%lld predicted tokens, wanted %lld from %lld on",
                        (long long)n_predicted, (long long)(n_source + 1 - start), (long long)start);
@@ -129,7 +132,8 @@ static cm_status eval_bifurcation(cm_eval *e)
     for (int64_t i = 0; predicted && i <= take; i++)
         tokens[n++] = predicted[i];
     int64_t match = -1;
-    for (int64_t size = cm_max_i64(a->min_ngram_size, 1); size <= a->max_ngram_size && size <= n; size++) {
+    for (int64_t size = cm_max_i64(a->min_ngram_size, 1); size <= a->max_ngram_size && size <= n;
+         size++) {
         int64_t at = find(source, n_source, 0, tokens + n - size, size);
         if (at < 0)
             break;
@@ -155,7 +159,8 @@ static cm_status eval_warping(cm_eval *e)
     float *best;
     int8_t *step;
     if (m < 1 || n < 1 || !cm_mul_i64(m + 1, n + 1, &size))
-        return cm_fail(e->cx, CM_ERR_DATA, "no path through %lld by %lld", (long long)m, (long long)n);
+        return cm_fail(e->cx, CM_ERR_DATA, "no path through %lld by %lld", (long long)m,
+                       (long long)n);
     CM_NEW_N(e->cx, e->cx->scratch, best, size, float);
     CM_NEW_N(e->cx, e->cx->scratch, step, size, int8_t);
     for (int64_t i = 0; i < size; i++)
@@ -167,7 +172,9 @@ static cm_status eval_warping(cm_eval *e)
             float left = best[r * (n + 1) + c - 1];
             int8_t way = both < up && both < left ? 0 : up < both && up < left ? 1 : 2;
             step[r * (n + 1) + c] = way;
-            best[r * (n + 1) + c] = cost[(r - 1) * n + c - 1] + (way == 0 ? both : way == 1 ? up : left);
+            best[r * (n + 1) + c] = cost[(r - 1) * n + c - 1] + (way == 0   ? both
+                                                                 : way == 1 ? up
+                                                                            : left);
         }
     for (int64_t c = 0; c <= n; c++)
         step[c] = 2;

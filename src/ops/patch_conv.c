@@ -57,8 +57,11 @@ cm_status cm_patch_conv_read(cm_eval *e, int x, int w, const cm_conv_fields *a, 
 {
     const cm_tensor *tx = cm_eval_in(e, x), *tw = cm_eval_in(e, w), *ty = cm_eval_out(e, 0);
     int n = tx->rank - 2, first = channels_last ? 1 : 2, channel = channels_last ? tx->rank - 1 : 1;
-    *c = (cm_patch_conv){.images = tx->dims[0], .group = a->group, .in_c = tw->dims[1],
-                         .out_c = tw->dims[0] / a->group, .positions = 1};
+    *c = (cm_patch_conv){.images = tx->dims[0],
+                         .group = a->group,
+                         .in_c = tw->dims[1],
+                         .out_c = tw->dims[0] / a->group,
+                         .positions = 1};
     for (int i = 0; i < n; i++) {
         c->in[i] = tx->dims[first + i];
         c->out[i] = ty->dims[first + i];
@@ -101,8 +104,8 @@ static void load_patches(const void *arg, int64_t batch, int64_t row, int64_t co
         at[d] = col % c->out[d];
         col /= c->out[d];
     }
-    const double *x = c->x + batch / c->group * c->x_image +
-                      (batch % c->group * c->in_c + row) * c->x_channel;
+    const double *x =
+        c->x + batch / c->group * c->x_image + (batch % c->group * c->in_c + row) * c->x_channel;
     for (int64_t i = 0; i < n; i++) {
         int64_t offset = 0;
         bool inside = true;
@@ -125,9 +128,16 @@ static void store(void *arg, int64_t batch, int64_t row, int64_t col, int64_t n,
 
 cm_status cm_patch_conv_run(cm_eval *e, const cm_patch_conv *c)
 {
-    cm_gemm_f64 g = {.batch = c->images * c->group, .m = c->out_c, .n = c->positions, .k = c->in_c,
-                     .load_a = load_weights, .load_b = load_patches, .store = store,
-                     .a = c, .b = c, .c = (void *)c};
+    cm_gemm_f64 g = {.batch = c->images * c->group,
+                     .m = c->out_c,
+                     .n = c->positions,
+                     .k = c->in_c,
+                     .load_a = load_weights,
+                     .load_b = load_patches,
+                     .store = store,
+                     .a = c,
+                     .b = c,
+                     .c = (void *)c};
     for (int i = 0; i < c->window.n; i++)
         g.k *= c->kernel[i];
     return cm_gemm_run_f64(e->cx, e->threads, &g);

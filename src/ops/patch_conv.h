@@ -30,8 +30,8 @@ struct cm_patch_conv {
     int64_t images, group, in_c, out_c; /* channels of one group */
     cm_window window;
     int64_t in[CM_MAX_RANK], out[CM_MAX_RANK], kernel[CM_MAX_RANK];
-    int64_t positions;              /* product of `out` */
-    const double *x, *w;            /* w as ONNX has it: [M, in_c, kernel...] */
+    int64_t positions;                                /* product of `out` */
+    const double *x, *w;                              /* w as ONNX has it: [M, in_c, kernel...] */
     int64_t x_image, x_channel, x_space[CM_MAX_RANK]; /* strides */
     int64_t y_image, y_channel, y_position;           /* strides of a result, for `store` */
     double x_zero;

@@ -11,7 +11,10 @@ typedef struct {
     int64_t channels_last;
 } qconv_attr;
 
-#define FIELD(kind, name, ...) {#name, kind, 0, offsetof(qconv_attr, conv.name), __VA_ARGS__}
+#define FIELD(kind, name, ...)                                                                     \
+    {                                                                                              \
+#name, kind, 0, offsetof(qconv_attr, conv.name), __VA_ARGS__                               \
+    }
 #define CONV_FIELDS                                                                                \
     FIELD(CM_A_STR, auto_pad, 0, "NOTSET"), FIELD(CM_A_INTS, dilations, 0, NULL),                  \
         FIELD(CM_A_INT, group, 1, NULL), FIELD(CM_A_INTS, kernel_shape, 0, NULL),                  \

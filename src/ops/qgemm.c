@@ -77,8 +77,16 @@ static void store(void *arg, int64_t batch, int64_t row, int64_t col, int64_t n,
 cm_status cm_qgemm_run(cm_eval *e, const cm_qgemm *q)
 {
     const cm_batch_matmul *s = &q->shape;
-    cm_gemm_f64 g = {.batch = s->batch, .m = s->m, .n = s->n, .k = s->k, .load_a = load_a,
-                     .load_b = load_b, .store = store, .a = q, .b = q, .c = (void *)q};
+    cm_gemm_f64 g = {.batch = s->batch,
+                     .m = s->m,
+                     .n = s->n,
+                     .k = s->k,
+                     .load_a = load_a,
+                     .load_b = load_b,
+                     .store = store,
+                     .a = q,
+                     .b = q,
+                     .c = (void *)q};
     return cm_gemm_run_f64(e->cx, e->threads, &g);
 }
 

@@ -24,9 +24,9 @@ typedef struct cm_qgemm {
     cm_batch_matmul shape;
     cm_qoperand a, b;
     cm_qgemm_mode mode;
-    double alpha;         /* of REAL and QUANTIZED; 1 */
-    const double *bias;   /* REAL: per column, added to the result; NULL: none */
-    const int64_t *sums;  /* added to the sums, strides below; NULL: none */
+    double alpha;        /* of REAL and QUANTIZED; 1 */
+    const double *bias;  /* REAL: per column, added to the result; NULL: none */
+    const int64_t *sums; /* added to the sums, strides below; NULL: none */
     int64_t sums_row, sums_col;
     double y_scale, y_zero;
     cm_dtype y_dtype;
@@ -38,7 +38,7 @@ cm_status cm_qgemm_run(cm_eval *e, const cm_qgemm *g) CM_MUST_USE;
 /* Check that input p may be the parameter of input x: one element, or one per row (A) or column
  * (B) as a vector or with x's rank and a 1 in the other of the last two axes. */
 cm_status cm_qparam_check(cm_infer *f, int p, const char *name, int x, bool is_b) CM_MUST_USE;
-cm_status cm_qparam_read(cm_eval *e, int p, const cm_tensor *x, bool is_b, cm_qparam *out)
-    CM_MUST_USE;
+cm_status cm_qparam_read(cm_eval *e, int p, const cm_tensor *x, bool is_b,
+                         cm_qparam *out) CM_MUST_USE;
 
 #endif

@@ -36,8 +36,12 @@ static cm_status eval(cm_eval *e)
     const places *at = places_of(e->op->id);
     const cm_tensor *a = cm_eval_in(e, at->a), *b = cm_eval_in(e, at->b);
     cm_tensor *y = cm_eval_out(e, 0);
-    cm_qgemm g = {.a = {.dtype = a->dtype, .data = a->data}, .b = {.dtype = b->dtype, .data = b->data},
-                  .mode = CM_QGEMM_SUMS, .alpha = 1, .y_dtype = y->dtype, .y = y->data};
+    cm_qgemm g = {.a = {.dtype = a->dtype, .data = a->data},
+                  .b = {.dtype = b->dtype, .data = b->data},
+                  .mode = CM_QGEMM_SUMS,
+                  .alpha = 1,
+                  .y_dtype = y->dtype,
+                  .y = y->data};
     CM_TRY(cm_batch_matmul_read(e, a, b, NULL, &g.shape));
     CM_TRY(cm_qparam_read(e, at->a_zero, a, false, &g.a.zero));
     CM_TRY(cm_qparam_read(e, at->b_zero, b, true, &g.b.zero));

@@ -1,4 +1,4 @@
-/* quantize.c -- QuantizeLinear, DequantizeLinear (ONNX's and com.microsoft's), DynamicQuantizeLinear.
+/* quantize.c -- QuantizeLinear, DequantizeLinear (ONNX's, com.microsoft's), DynamicQuantizeLinear.
  * SPDX-License-Identifier: Apache-2.0
  *
  *     q = saturate(round(x / scale) + zero)       x = (q - zero) * scale
@@ -70,8 +70,8 @@ static cm_status quantized_type(cm_infer *f, const quantize_attr *a, cm_dtype *o
     if (a->output_dtype && zero && a->output_dtype != (int64_t)zero)
         return cm_fail(f->cx, CM_ERR_MODEL, "output_dtype is %s, the zero point's type %s",
                        cm_dtype_name((cm_dtype)a->output_dtype), cm_dtype_name(zero));
-    if (a->precision && a->precision != CM_F32 && a->precision != CM_F16 && a->precision != CM_BF16 &&
-        a->precision != CM_F64)
+    if (a->precision && a->precision != CM_F32 && a->precision != CM_F16 &&
+        a->precision != CM_BF16 && a->precision != CM_F64)
         return cm_fail(f->cx, CM_ERR_MODEL, "precision is %lld: no float type",
                        (long long)a->precision);
     *out = zero ? zero : a->output_dtype ? (cm_dtype)a->output_dtype : CM_U8;
@@ -82,7 +82,8 @@ static cm_status real_type(cm_infer *f, const quantize_attr *a, cm_dtype *out)
 {
     int64_t t = a->output_dtype ? a->output_dtype : (int64_t)f->in[SCALE].type->dtype;
     if (t != CM_F32 && t != CM_F16 && t != CM_BF16)
-        return cm_fail(f->cx, CM_ERR_MODEL, "the output's type would be %s, wanted f32, f16 or bf16",
+        return cm_fail(f->cx, CM_ERR_MODEL,
+                       "the output's type would be %s, wanted f32, f16 or bf16",
                        cm_dtype_valid((int)t) ? cm_dtype_name((cm_dtype)t) : "unknown");
     *out = (cm_dtype)t;
     return CM_OK;
@@ -132,8 +133,9 @@ static void encode(const run *r, const double *v, const double *zero, int64_t n,
     }
     uint8_t *to = dst;
     for (int64_t i = 0; i < n; i++)
-        to[i] = t >= CM_F8E4M3FN && t <= CM_F8E5M2FNUZ ? cm_f64_to_f8(t, v[i] + zero[i], r->saturate)
-                                                       : cm_f64_to_small_float(t, v[i] + zero[i]);
+        to[i] = t >= CM_F8E4M3FN && t <= CM_F8E5M2FNUZ
+                    ? cm_f64_to_f8(t, v[i] + zero[i], r->saturate)
+                    : cm_f64_to_small_float(t, v[i] + zero[i]);
 }
 
 static void run_piece(const run *r, bool quantize, int64_t at, int64_t n)

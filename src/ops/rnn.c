@@ -51,7 +51,8 @@ static cm_status direction_count(cm_ctx *cx, const rnn_attr *a, int *out)
             *out = i == 2 ? 2 : 1;
             return CM_OK;
         }
-    return cm_fail(cx, CM_ERR_MODEL, "direction is '%.*s', wanted forward, reverse or bidirectional",
+    return cm_fail(cx, CM_ERR_MODEL,
+                   "direction is '%.*s', wanted forward, reverse or bidirectional",
                    (int)(a->direction.n < 64 ? a->direction.n : 64), a->direction.p);
 }
 
@@ -188,7 +189,8 @@ static void step_lstm(sequence *s, const double *x)
 {
     int64_t n = s->r->hidden;
     double *in = s->gates, *out = in + n, *forget = out + n, *cell = forget + n;
-    const double *p_in = s->p, *p_out = s->p ? s->p + n : NULL, *p_forget = s->p ? s->p + 2 * n : NULL;
+    const double *p_in = s->p, *p_out = s->p ? s->p + n : NULL,
+                 *p_forget = s->p ? s->p + 2 * n : NULL;
     const double *h = s->h;
     if (s->r->dynamic) {
         cm_quant_dynamic_round(s->h, n, s->tmp);
@@ -199,8 +201,9 @@ static void step_lstm(sequence *s, const double *x)
     for (int64_t i = 0; i < n; i++) {
         double c = s->c[i];
         double gi = activate(s, 0, in[i] + (p_in ? p_in[i] * c : 0));
-        double gf = s->r->input_forget ? 1 - gi
-                                       : activate(s, 0, forget[i] + (p_forget ? p_forget[i] * c : 0));
+        double gf = s->r->input_forget
+                        ? 1 - gi
+                        : activate(s, 0, forget[i] + (p_forget ? p_forget[i] * c : 0));
         c = gf * c + gi * activate(s, 1, cell[i]);
         double go = activate(s, 0, out[i] + (p_out ? p_out[i] * c : 0));
         s->c[i] = c;
@@ -244,8 +247,8 @@ static void run_sequence(const run *r, int64_t d, int64_t b, double *scratch)
             step_gru(&s, x);
         else
             step_lstm(&s, x);
-        int64_t y_row = r->batch_first ? (b * r->seq + t) * r->dirs + d
-                                       : (t * r->dirs + d) * r->batch + b;
+        int64_t y_row =
+            r->batch_first ? (b * r->seq + t) * r->dirs + d : (t * r->dirs + d) * r->batch + b;
         put(r->y, y_row, k < len ? s.h : s.tmp, n);
     }
     if (len == 0 && r->seq > 0) {
@@ -333,7 +336,8 @@ static void cost(const cm_infer *f, cm_cost *c)
 {
     if (!cm_expect_known(f, X))
         return;
-    double steps = cm_infer_extent(f, cm_infer_dim(f, X, 0)) * cm_infer_extent(f, cm_infer_dim(f, X, 1));
+    double steps =
+        cm_infer_extent(f, cm_infer_dim(f, X, 0)) * cm_infer_extent(f, cm_infer_dim(f, X, 1));
     c->ops = 2 * steps * (cm_infer_volume(f, f->in[W].type) + cm_infer_volume(f, f->in[R].type));
 }
 

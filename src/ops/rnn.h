@@ -19,11 +19,11 @@ typedef struct cm_rnn_attr {
 /* How the weights lie. */
 typedef struct cm_rnn_places {
     bool transposed; /* W [dirs, in, gates*hidden] and R [dirs, hidden, gates*hidden] */
-    bool dynamic;    /* the inputs, and each step's hidden state, are rounded to u8 for the products */
+    bool dynamic; /* the inputs, and each step's hidden state, are rounded to u8 for the products */
 } cm_rnn_places;
 
-cm_status cm_rnn_infer(cm_infer *f, cm_op_id id, const cm_rnn_attr *a, const cm_rnn_places *at)
-    CM_MUST_USE;
+cm_status cm_rnn_infer(cm_infer *f, cm_op_id id, const cm_rnn_attr *a,
+                       const cm_rnn_places *at) CM_MUST_USE;
 /* `w` and `r` are the weights as doubles in ONNX's order. */
 cm_status cm_rnn_eval(cm_eval *e, cm_op_id id, const cm_rnn_attr *a, const cm_rnn_places *at,
                       const double *w, const double *r) CM_MUST_USE;

@@ -63,7 +63,8 @@ cm_status cm_rotary_check(cm_ctx *cx, const int64_t *rows, int64_t n, int64_t n_
 {
     for (int64_t i = 0; i < n; i++)
         if (rows[i] < 0 || rows[i] >= n_cache)
-            return cm_fail(cx, CM_ERR_DATA, "position %lld is outside the cos and sin caches of %lld",
+            return cm_fail(cx, CM_ERR_DATA,
+                           "position %lld is outside the cos and sin caches of %lld",
                            (long long)rows[i], (long long)n_cache);
     return CM_OK;
 }
@@ -94,8 +95,10 @@ static cm_status read_sizes(cm_infer *f, const rotary_attr *a, int64_t *heads, i
     } else if (cache != CM_DIM_ERROR && cm_infer_const(f, cache, &half)) {
         *size = half * 2;
         if (half < 1 || hidden % *size)
-            return cm_fail(f->cx, CM_ERR_MODEL, "hidden size %lld is no multiple of %lld, twice "
-                           "the caches' columns", (long long)hidden, (long long)*size);
+            return cm_fail(f->cx, CM_ERR_MODEL,
+                           "hidden size %lld is no multiple of %lld, twice "
+                           "the caches' columns",
+                           (long long)hidden, (long long)*size);
     } else {
         return CM_OK;
     }
@@ -143,7 +146,8 @@ static cm_status read_rows(cm_eval *e, cm_rotary *r, int positions, int64_t n_ca
 {
     int64_t n = r->batch * r->len;
     bool given = cm_eval_has(e, positions);
-    if (given && cm_tensor_elems(cm_eval_in(e, positions)) == n && cm_eval_in(e, positions)->rank == 2)
+    if (given && cm_tensor_elems(cm_eval_in(e, positions)) == n &&
+        cm_eval_in(e, positions)->rank == 2)
         CM_TRY(cm_eval_as_i64(e, positions, &r->rows));
     else {
         void *rows;
@@ -167,7 +171,9 @@ static cm_status eval(cm_eval *e)
     const cm_tensor *x = cm_eval_in(e, 0), *cache = cm_eval_in(e, at->cos);
     bool packed = x->rank == 3;
     int64_t hidden = x->dims[x->rank - 1], half = cache->dims[cache->rank - 1];
-    cm_rotary r = {.batch = x->dims[0], .len = x->dims[packed ? 1 : 2], .dim = half * 2,
+    cm_rotary r = {.batch = x->dims[0],
+                   .len = x->dims[packed ? 1 : 2],
+                   .dim = half * 2,
                    .interleaved = a->interleaved != 0};
     r.size = !packed ? hidden : a->num_heads ? hidden / a->num_heads : half * 2;
     r.heads = !packed ? x->dims[1] : r.size ? hidden / r.size : 0;
@@ -179,7 +185,8 @@ static cm_status eval(cm_eval *e)
         return CM_OK;
     CM_TRY(read_rows(e, &r, at->positions, cache->dims[0]));
     r.x = (packed ? cm_heads_bsnh : cm_heads_bnsh)(data, r.heads, r.len, r.size);
-    r.y = (packed ? cm_heads_out_bsnh : cm_heads_out_bnsh)(cm_eval_out(e, 0), r.heads, r.len, r.size);
+    r.y =
+        (packed ? cm_heads_out_bsnh : cm_heads_out_bnsh)(cm_eval_out(e, 0), r.heads, r.len, r.size);
     cm_rotary_run(e->threads, &r);
     return CM_OK;
 }

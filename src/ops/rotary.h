@@ -11,8 +11,8 @@
 typedef struct cm_rotary {
     int64_t batch, heads, len, size, dim;
     bool interleaved;
-    const double *cos, *sin;  /* rows of dim/2 */
-    const int64_t *rows;      /* [batch, len] */
+    const double *cos, *sin; /* rows of dim/2 */
+    const int64_t *rows;     /* [batch, len] */
     cm_heads x;
     cm_heads_out y;
 } cm_rotary;

@@ -12,9 +12,10 @@ static void test_values(void **state)
     SAME(eval(MS "ComplexMulConj", "", "f32[1,2]{1,2}", "f32[2]{3,4}", NULL), "f32[1,2]{11,2}");
     SAME(eval(MS "IsAllFinite", "", "f32[2]{1,inf}", "f16[1]{0}", NULL), "bool[]{0}");
     SAME(eval(MS "IsAllFinite", "isnan_only=1", "f32[2]{1,inf}", NULL), "bool[]{1}");
-    SAME(infer(MS "UnfoldTensor", "size=3 step=2", "f32[a,b]", NULL), "f32[a,floor((b + 1)/2) - 1,3]");
-    SAME(eval(MS "CropAndResize", "extrapolation_value=9", "f32[1,1,2,2]{1,2,3,4}", "f32[2,4]{0,0,1,1,2,2,3,3}", "i32[2]{0,0}",
-              "i32[2]{1,1}", NULL),
+    SAME(infer(MS "UnfoldTensor", "size=3 step=2", "f32[a,b]", NULL),
+         "f32[a,floor((b + 1)/2) - 1,3]");
+    SAME(eval(MS "CropAndResize", "extrapolation_value=9", "f32[1,1,2,2]{1,2,3,4}",
+              "f32[2,4]{0,0,1,1,2,2,3,3}", "i32[2]{0,0}", "i32[2]{1,1}", NULL),
          "f32[2,1,1,1]{2.5,9}");
     SAME(eval(MS "MurmurHash3", "", "str[2]{,hello}", NULL), "u32[2]{0,613153351}");
 }

@@ -150,8 +150,35 @@ static cm_status bind_shape(cm_importer *im, const cm_import_shape *s)
     return CM_OK;
 }
 
+/* Does an input have a dim of that name? If not, say which names there are. */
+static cm_status check_dim_name(cm_importer *im, const char *name)
+{
+    enum { MOST = 64 };
+    const pb_graph *g = im->model->graph;
+    const char *names[MOST];
+    int n = 0;
+    for (size_t i = 0; i < g->input.n; i++) {
+        const pb_tensor_type *t = g->input.v[i].type ? g->input.v[i].type->tensor_type : NULL;
+        for (size_t a = 0; t && t->shape && a < t->shape->dim.n; a++) {
+            const char *have = cm_onnx_name(im, t->shape->dim.v[a].dim_param);
+            if (!have)
+                return cm_fail_memory(im->cx);
+            if (!strcmp(have, name))
+                return CM_OK;
+            if (*have && n < MOST)
+                names[n++] = have;
+        }
+    }
+    const char *near = cm_suggest(name, names, n);
+    return cm_fail(im->cx, CM_ERR_ARGUMENT, "no input has a dim named '%s'%s%s%s", name,
+                   near ? "; did you mean '" : n ? "; there is '" : "",
+                   near ? near : n ? names[0] : "", near || n ? "'" : "");
+}
+
 static cm_status bind_given_dims(cm_importer *im)
 {
+    for (int i = 0; i < im->o->n_dims; i++)
+        CM_TRY(check_dim_name(im, im->o->dims[i].name));
     for (int i = 0; i < im->o->n_dims; i++)
         CM_TRY(bind_dim(im, im->o->dims[i].name, im->o->dims[i].value));
     for (int i = 0; i < im->o->n_shapes; i++)

@@ -25,6 +25,31 @@ static const char *symbol_name(cm_importer *im, const char *name)
     return s;
 }
 
+/* Exporters write "past_len + seq_len": an expression, when it reads as one. */
+static bool looks_like_expression(const char *name)
+{
+    return strpbrk(name, "+*") || strstr(name, " - ") || strstr(name, "//");
+}
+
+/* The expression with the numbers that the caller gave for its symbols; CM_DIM_ERROR: it is none. */
+static cm_dim parse_expression(cm_importer *im, cm_dim_table *dims, const char *name)
+{
+    cm_dim d;
+    if (cm_dim_parse(im->cx, dims, name, strlen(name), &d) != CM_OK) {
+        im->cx->message[0] = 0;
+        return CM_DIM_ERROR;
+    }
+    int n = cm_dim_symbol_count(dims);
+    cm_dim *to = cm_new_n(im->tmp, n, cm_dim);
+    if (!to)
+        return CM_DIM_ERROR;
+    for (int s = 0; s < n; s++) {
+        const cm_dim *given = cm_map_get(&im->dims, cm_dim_symbol_name(dims, s));
+        to[s] = given && *given >= 0 ? *given : CM_DIM_UNBOUND;
+    }
+    return cm_dim_substitute(dims, d, to, n);
+}
+
 static cm_status named_dim(cm_importer *im, cm_dim_table *dims, const char *name, cm_dim *out)
 {
     cm_dim *known = cm_map_get(&im->dims, name);
@@ -33,8 +58,10 @@ static cm_status named_dim(cm_importer *im, cm_dim_table *dims, const char *name
         CM_NEW(im->cx, im->tmp, known, cm_dim);
         if (!symbol)
             return cm_fail_memory(im->cx);
-        *known = strcmp(symbol, name) == 0 ? cm_dim_symbol(dims, name, CM_DIM_SIZE)
-                                           : cm_dim_fresh(dims, symbol, CM_DIM_SIZE);
+        *known = looks_like_expression(name) ? parse_expression(im, dims, name) : CM_DIM_ERROR;
+        if (*known == CM_DIM_ERROR)
+            *known = strcmp(symbol, name) == 0 ? cm_dim_symbol(dims, name, CM_DIM_SIZE)
+                                               : cm_dim_fresh(dims, symbol, CM_DIM_SIZE);
         if (*known == CM_DIM_ERROR || !cm_map_put(&im->dims, name, known))
             return cm_fail_memory(im->cx);
     }

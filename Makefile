@@ -24,6 +24,10 @@ LDLIBS   := -lpthreadpool -lcpuinfo -lz -ljansson -ljpeg -lpng -lpcre2-8 -ldl -l
 LDFLAGS  := $(SANFLAGS) -Wl,--as-needed
 WHOLE    = -Wl,--whole-archive $(B)/libcameo.a -Wl,--no-whole-archive
 
+# All cores, unless the user said how many; no commands, but every warning.
+JOBS       = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+QUIET_MAKE = $(MAKE) --no-print-directory -s $(JOBS)
+
 # What runs plans, and what compiles them.
 RT_ROOMS   := base plan ops runtime cpu cuda
 FULL_ROOMS := $(RT_ROOMS) ir onnx passes lower tune io quant serve llm
@@ -113,7 +117,7 @@ $(B)/examples/%: examples/*/%.c $(B)/libcameo.so include/cameo.h
 demo:
 	@tools/setup build
 	@echo "building (a minute or two on two cores the first time)"
-	@$(MAKE) --no-print-directory -s -j$$(nproc) all examples
+	@$(QUIET_MAKE) all examples
 	@examples/demo $(B)
 
 docs: $(B)/cameo
@@ -139,15 +143,16 @@ fuzz: $(B)/cameo
 
 # What tests need built: all of it, once plain and once with the sanitizers; the threads test with TSan.
 .PHONY: tests threads-test
-tests: all examples $(UNIT_BIN)
+tests: all $(UNIT_BIN)
 threads-test: $(B)/tests/fault/threads
 
 test:
 	@tools/setup test
-	@$(MAKE) --no-print-directory tests
-	@$(MAKE) --no-print-directory tests SAN=address,undefined OPT=-O1
-	@$(MAKE) --no-print-directory threads-test SAN=thread OPT=-O1
-	@$(FUZZ_MAKE) fuzzers
+	@echo "building: plain, with the sanitizers, with the fuzzer"
+	@$(QUIET_MAKE) tests examples
+	@$(QUIET_MAKE) tests SAN=address,undefined OPT=-O1
+	@$(QUIET_MAKE) threads-test SAN=thread OPT=-O1
+	@$(FUZZ_MAKE) $(JOBS) -s fuzzers
 	@tests/run $(B)
 
 lint:

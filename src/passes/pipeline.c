@@ -21,6 +21,20 @@
     X(refold, CLEAN, false, 0)           /* constants that the moves made */                       \
     X(reidentity, CLEAN, true, 0)        /* what they left doing nothing */                        \
     X(clean_dce, CLEAN, true, 0)         /* and what nobody reads any more */                      \
+    /* Compose: activations and normalisations from their pieces. */                               \
+    X(fuse_clip, FUSE, true, 0)           /* one Clip for bounds in a row */                       \
+    X(fuse_gelu, FUSE, false, 1e-5)       /* GELU, exact and by tanh */                            \
+    X(fuse_silu, FUSE, false, 1e-6)       /* Sigmoid, Swish */                                     \
+    X(fuse_mish, FUSE, false, 1e-6)       /* Softplus, Mish */                                     \
+    X(fuse_hardswish, FUSE, false, 1e-5)  /* HardSigmoid, HardSwish */                             \
+    X(fuse_leaky, FUSE, false, 1e-6)      /* LeakyRelu, PRelu */                                   \
+    X(fuse_softmax, FUSE, false, 1e-6)    /* Softmax, LogSoftmax */                                \
+    X(activation_dce, FUSE, true, 0)      /* the pieces */                                         \
+    X(fuse_instance_norm, FUSE, false, 1e-5) /* mean and variance of each channel */               \
+    X(fuse_layer_norm, FUSE, false, 1e-5) /* mean and variance over the last axes */               \
+    X(fuse_rms_norm, FUSE, false, 1e-5)   /* mean square over the last axes */                     \
+    X(fuse_group_norm, FUSE, false, 1e-6) /* groups of channels, reshaped */                       \
+    X(norm_dce, FUSE, true, 0)            /* the pieces */                                         \
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
     X(fuse_epilogue, FUSE, true, 1e-6) /* bias, activation, residual onto what makes the value */  \
     X(fuse_pointwise, FUSE, false, 1e-6) /* what is left of pointwise nodes, in groups */          \
@@ -28,6 +42,8 @@
 /* clang-format on */
 
 /* A pass that runs again later in the pipeline has a second name there. */
+#define cm_pass_activation_dce cm_pass_dce
+#define cm_pass_norm_dce   cm_pass_dce
 #define cm_pass_fuse_dce   cm_pass_dce
 #define cm_pass_clean_dce  cm_pass_dce
 #define cm_pass_refold     cm_pass_fold_constants

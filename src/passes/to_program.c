@@ -85,7 +85,6 @@ static bool known_operator(const cm_node *n)
     case CM_OP_CAST:
         return float_of_use(n->out[0]->type.dtype) && float_of_use(n->in[0]->type.dtype);
     case CM_OP_SWISH:
-        return cm_float(n, "alpha") == 1;
     case CM_OP_LEAKY_RELU:
     case CM_OP_ELU:
     case CM_OP_HARD_SIGMOID:
@@ -153,6 +152,15 @@ static bool append_group(cm_program *p, const cm_node *n, const cm_program_arg *
     return cm_append_program(p, &inner, NULL, args, out);
 }
 
+static bool append_swish(cm_program *p, double alpha, cm_program_arg x, cm_program_arg *out)
+{
+    cm_program_arg none = {0}, t;
+    if (alpha == 1)
+        return add(p, CM_PW_SILU, x, none, none, out);
+    return add(p, CM_PW_MUL, x, cm_arg_number(alpha), none, &t) &&
+           add(p, CM_PW_SIGMOID, t, none, none, &t) && add(p, CM_PW_MUL, x, t, none, out);
+}
+
 bool cm_append_node(cm_program *p, const cm_node *n, const cm_program_arg *args,
                     cm_program_arg *out)
 {
@@ -171,7 +179,7 @@ bool cm_append_node(cm_program *p, const cm_node *n, const cm_program_arg *args,
             return add(p, CM_PW_RELU, args[0], none, none, out);
         return add(p, CM_PW_CLIP, args[0], cm_arg_number(low), cm_arg_number(high), out);
     case CM_OP_SWISH:
-        return add(p, CM_PW_SILU, args[0], none, none, out);
+        return append_swish(p, cm_float(n, "alpha"), args[0], out);
     case CM_OP_MS_GELU:
         return add(p, CM_PW_GELU, args[0], none, none, out);
     case CM_OP_GELU:

@@ -12,6 +12,8 @@
     X(dce, CLEAN, true, 0)               /* drop what nobody reads */                              \
     X(fold_constants, CLEAN, false, 0)   /* compute early what depends on constants only */        \
     X(identity, CLEAN, true, 0)          /* drop nodes that change nothing */                      \
+    X(expand_fused, CLEAN, false, 1e-6)  /* fused products as plain nodes */                       \
+    X(canonical_gemm, CLEAN, false, 1e-6) /* one form of a product: MatMul, then plain nodes */    \
     X(cse, CLEAN, false, 0)              /* compute the same thing once */                         \
     X(merge_casts, CLEAN, true, 0)       /* one cast for two */                                    \
     X(constant_reshape, CLEAN, false, 0) /* reshapes without shape arithmetic */                   \
@@ -20,6 +22,8 @@
     X(merge_transposes, CLEAN, true, 0)  /* one transpose for two */                               \
     X(refold, CLEAN, false, 0)           /* constants that the moves made */                       \
     X(reidentity, CLEAN, true, 0)        /* what they left doing nothing */                        \
+    X(fold_batch_norm, CLEAN, true, 1e-5) /* into weights, or a factor and an offset */            \
+    X(fold_scale, CLEAN, true, 1e-6)     /* factors and offsets into weights and biases */         \
     X(clean_dce, CLEAN, true, 0)         /* and what nobody reads any more */                      \
     /* Compose: activations and normalisations from their pieces. */                               \
     X(fuse_clip, FUSE, true, 0)           /* one Clip for bounds in a row */                       \

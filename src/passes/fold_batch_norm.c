@@ -1,0 +1,183 @@
+/* fold_batch_norm.c -- batch normalisation at inference is a factor and an offset per channel.
+ *
+ *     c = Conv(x, @w, @b)                                     (also ConvTranspose, MatMul)
+ *     y = BatchNormalization(c, @scale, @bias, @mean, @var)
+ *  becomes
+ *     y = Conv(x, @w*a, @b*a + c)        a = scale/sqrt(var + epsilon), c = bias - mean*a
+ *
+ * and, in this order of preference: in front of a Conv without padding it goes into that one's weights; alone it
+ * becomes Mul and Add, which join an epilogue or a pointwise group. Training mode is left alone, and so are results
+ * that others read.
+ *
+ * needs: types, uses, folded constants    keeps: types, uses
+ * numerics: computed in double precision, rounded once
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+
+#include "passes/linear.h"
+
+typedef struct {
+    const double *factor, *offset;
+    int64_t channels;
+} affine;
+
+static bool is_inference(const cm_node *n)
+{
+    if (!cm_is(n, CM_OP_BATCH_NORMALIZATION) || !n->out[0]->n_uses || !cm_one_output(n) ||
+        cm_int(n, "training_mode") || cm_rank(n->in[0]) < 2 || !cm_is_float(n->in[0]))
+        return false;
+    for (int i = 1; i < 5; i++)
+        if (!cm_is_const(n->in[i]) || cm_rank(n->in[i]) != 1 ||
+            n->in[i]->type.dims[0] != n->in[1]->type.dims[0])
+            return false;
+    return true;
+}
+
+static cm_status affine_of(cm_ctx *cx, const cm_node *n, affine *out)
+{
+    const double *in[5];
+    double *a, *c;
+    int64_t channels = 0;
+    for (int i = 1; i < 5; i++)
+        CM_TRY(cm_const_f64(cx, n->in[i], &in[i], &channels));
+    CM_NEW_N(cx, cx->scratch, a, channels, double);
+    CM_NEW_N(cx, cx->scratch, c, channels, double);
+    for (int64_t i = 0; i < channels; i++) {
+        a[i] = in[1][i] / sqrt(in[4][i] + cm_float(n, "epsilon"));
+        c[i] = in[2][i] - in[3][i] * a[i];
+    }
+    *out = (affine){a, c, channels};
+    return CM_OK;
+}
+
+/* ---- Behind a convolution or product -------------------------------------------------------- */
+
+static bool follows(const cm_node *n, const affine *t, cm_linear *l)
+{
+    return cm_linear_find(n->in[0], l) && l->axis == 1 && l->channels == t->channels &&
+           l->weights->type.dtype == n->out[0]->type.dtype &&
+           cm_can_scale(l->weights, t->factor, t->channels);
+}
+
+static cm_status fold_back(cm_rewriter *rw, cm_node *n, const affine *t, const cm_linear *l)
+{
+    cm_node *y;
+    CM_TRY(cm_linear_apply(rw, n, l, t->factor, t->offset, &y));
+    return cm_replace(rw, n, y->out[0], y);
+}
+
+/* ---- In front of a convolution -------------------------------------------------------------- */
+
+static bool pads_nothing(const cm_node *conv)
+{
+    cm_ints pads = cm_int_list(conv, "pads");
+    if (!cm_string_is(conv, "auto_pad", "NOTSET") && !cm_string_is(conv, "auto_pad", "VALID"))
+        return false;
+    for (int i = 0; i < pads.n; i++)
+        if (pads.v[i] != 0)
+            return false;
+    return true;
+}
+
+/* The convolution that alone reads n and whose weights can take it in. */
+static cm_node *precedes(const cm_node *n, const affine *t)
+{
+    cm_node *conv = cm_only_reader(n->out[0]);
+    if (!cm_is(conv, CM_OP_CONV) || !conv->out[0]->n_uses || conv->in[0] != n->out[0] ||
+        !pads_nothing(conv))
+        return NULL;
+    const cm_value *w = conv->in[1], *b = conv->n_in > 2 ? conv->in[2] : NULL;
+    bool fits = cm_is_const(w) && w->type.dtype == CM_F32 && (!b || b->constant) &&
+                w->type.dims[1] * cm_int(conv, "group") == t->channels &&
+                cm_can_scale(w, t->factor, t->channels);
+    return fits ? conv : NULL;
+}
+
+static cm_status fold_forward(cm_rewriter *rw, cm_node *n, const affine *t, cm_node *conv)
+{
+    const double *w, *b = NULL;
+    double *scaled, *bias;
+    int64_t elems, k;
+    const cm_tensor *wt = conv->in[1]->constant;
+    int64_t to = wt->dims[0], from = wt->dims[1], groups = cm_int(conv, "group");
+    CM_TRY(cm_const_f64(rw->cx, conv->in[1], &w, &elems));
+    if (conv->n_in > 2 && conv->in[2])
+        CM_TRY(cm_const_f64(rw->cx, conv->in[2], &b, &k));
+    CM_NEW_N(rw->cx, rw->cx->scratch, scaled, elems, double);
+    CM_NEW_N(rw->cx, rw->cx->scratch, bias, to, double);
+    int64_t inner = cm_dims_product(wt->dims, 2, wt->rank);
+    for (int64_t m = 0; m < to; m++) {
+        bias[m] = b ? b[m] : 0;
+        for (int64_t c = 0; c < from; c++) {
+            int64_t channel = m / (to / groups) * from + c;
+            for (int64_t i = (m * from + c) * inner, end = i + inner; i < end; i++) {
+                bias[m] += w[i] * t->offset[channel];
+                scaled[i] = w[i] * t->factor[channel];
+            }
+        }
+    }
+    cm_value *nw, *nb;
+    cm_network *g = n->network;
+    CM_TRY(cm_make_const_f64(rw->cx, g, conv->in[1]->name, wt->dtype, wt->rank, wt->dims, scaled,
+                             &nw));
+    CM_TRY(cm_make_const_f64(rw->cx, g, "bias", wt->dtype, 1, &to, bias, &nb));
+    void *attr;
+    cm_node *y;
+    CM_TRY(cm_attr_copy(rw->cx, g->arena, conv->op->attrs, conv->attr, &attr));
+    CM_TRY(
+        cm_make_with(rw, conv, CM_OP_CONV, attr, conv, (cm_value *[]){n->in[0], nw, nb}, 3, 1, &y));
+    CM_TRY(cm_node_add_from(rw->cx, y, n));
+    CM_TRY(cm_replace(rw, conv, y->out[0], y));
+    return cm_node_set_input(rw->cx, conv, 0, n->in[0]); /* dead, and no reader of n any more */
+}
+
+/* ---- Alone ---------------------------------------------------------------------------------- */
+
+static cm_status to_mul_add(cm_rewriter *rw, cm_node *n, const affine *t)
+{
+    int64_t dims[CM_MAX_RANK] = {t->channels};
+    int rank = cm_rank(n->in[0]) - 1;
+    cm_dtype dtype = n->in[0]->type.dtype;
+    cm_value *factor, *offset;
+    cm_node *mul, *add;
+    for (int i = 1; i < rank; i++)
+        dims[i] = 1;
+    CM_TRY(cm_make_const_f64(rw->cx, n->network, "scale", dtype, rank, dims, t->factor, &factor));
+    CM_TRY(cm_make_const_f64(rw->cx, n->network, "bias", dtype, rank, dims, t->offset, &offset));
+    CM_TRY(cm_make(rw, n, CM_OP_MUL, n, (cm_value *[]){n->in[0], factor}, 2, 1, &mul));
+    CM_TRY(cm_make(rw, n, CM_OP_ADD, n, (cm_value *[]){mul->out[0], offset}, 2, 1, &add));
+    return cm_replace(rw, n, add->out[0], NULL);
+}
+
+static bool is_full(const cm_node *n, int64_t channels)
+{
+    cm_dtype d = n->in[0]->type.dtype;
+    return (d == CM_F32 || d == CM_F64) && n->in[0]->type.dims[1] == channels && channels != 1;
+}
+
+CM_PASS(fold_batch_norm)
+{
+    CM_FOR_NODES (n, g) {
+        if (!is_inference(n))
+            continue;
+        affine t;
+        cm_linear l;
+        cm_node *conv = NULL;
+        cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
+        CM_TRY(affine_of(rw->cx, n, &t));
+        bool back = follows(n, &t, &l);
+        if (!back)
+            conv = precedes(n, &t);
+        if (back || conv || is_full(n, t.channels)) {
+            if (!cm_rewrite(rw, n))
+                return CM_OK;
+            CM_TRY(back   ? fold_back(rw, n, &t, &l)
+                   : conv ? fold_forward(rw, n, &t, conv)
+                          : to_mul_add(rw, n, &t));
+            cm_drop_if_dead(n);
+        }
+        cm_arena_restore(rw->cx->scratch, mark);
+    }
+    return CM_OK;
+}

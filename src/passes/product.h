@@ -1,0 +1,22 @@
+/* product.h -- one form for matrix products: MatMul, or FusedMatMul where operands are read transposed or the
+ * result has a factor.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_PASSES_PRODUCT_H
+#define CM_PASSES_PRODUCT_H
+
+#include "passes/match.h"
+
+typedef struct cm_product {
+    cm_value *a, *b;
+    bool trans_a, trans_b, batch_a, batch_b;
+    double alpha;
+} cm_product;
+
+/* Is n a MatMul, FusedMatMul or TransposeMatMul, without an epilogue? */
+bool cm_product_of(const cm_node *n, cm_product *out);
+/* Before `before`, the product in its simplest form: flags and factors of constants are applied to them.
+ * The provenance is that of `like`. */
+cm_status cm_make_product(cm_rewriter *rw, cm_node *before, const cm_node *like,
+                          const cm_product *p, cm_node **out) CM_MUST_USE;
+
+#endif

@@ -68,12 +68,35 @@ static bool append_with(group *gr, const cm_node *n, const cm_value *inner,
 {
     cm_program_arg args[CM_PROGRAM_MAX];
     for (int i = 0; i < n->n_in; i++) {
-        if (n->in[i] && n->in[i] == inner)
+        if (i > 0 && n->op->id == CM_OP_CLIP)
+            args[i] = cm_arg_number(0); /* bounds are in the instruction, and broadcast nothing */
+        else if (n->in[i] && n->in[i] == inner)
             args[i] = inner_result;
         else if (!read_value(gr, n->in[i], &args[i]))
             return false;
     }
     return cm_append_node(&gr->program, n, args, out);
+}
+
+/* Do the group's inputs broadcast to the shape of v, surely? (PRelu's slope does not widen its result,
+ * and symbols that were found equal on the way may be forgotten.) */
+static bool gives_shape(const group *gr, const cm_value *v)
+{
+    int r = cm_rank(v);
+    for (int k = 0; k < gr->n_in; k++)
+        if (cm_rank(gr->in[k]) < 0 || cm_rank(gr->in[k]) > r)
+            return false;
+    for (int a = 1; a <= r; a++) {
+        cm_dim d = 1;
+        for (int k = 0; k < gr->n_in; k++) {
+            const cm_type *t = &gr->in[k]->type;
+            if (t->rank >= a)
+                d = cm_dim_broadcast(v->network->dims, d, t->dims[t->rank - a]);
+        }
+        if (d != v->type.dims[r - a])
+            return false;
+    }
+    return true;
 }
 
 /* n with the producer of v inside it. */
@@ -92,7 +115,7 @@ static bool join(group *gr, const cm_node *n, const cm_value *v)
     }
     gr->program.output[0] = result.index;
     gr->program.n_outputs = 1;
-    return gr->n_in > 0;
+    return gr->n_in > 0 && gives_shape(gr, n->out[0]);
 }
 
 static cm_status make_group(cm_rewriter *rw, cm_node *n, const cm_node *inner, group *gr,

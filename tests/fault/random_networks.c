@@ -113,8 +113,8 @@ static answer run(job *j, running *r, int sizes, double nudge)
 {
     answer a = {.n = cm_engine_n_outputs(r->engine)};
     for (int i = 0; i < cm_engine_n_inputs(r->engine) && a.status == CM_OK; i++)
-        a.status = cm_context_set_input(&j->cx, r->context, i,
-                                        input_data(j, r->engine, i, sizes, nudge));
+        a.status =
+            cm_context_set_input(&j->cx, r->context, i, input_data(j, r->engine, i, sizes, nudge));
     if (a.status == CM_OK)
         a.status = cm_context_run(&j->cx, r->context);
     for (int o = 0; o < a.n && a.status == CM_OK; o++) {
@@ -234,8 +234,11 @@ static verdict compare(job *j, running *plain, running *fast, bool narrow)
     return v;
 }
 
+static int64_t totals[256]; /* rewrites of each pass, over all networks */
+
 static verdict check(job *j, int64_t limit, int64_t *rewrites, const char **pass_at)
 {
+    cm_pass_stats stats[256] = {{0}};
     cm_network *before = random_network(&j->cx, &j->arena, j->seed);
     cm_network *g = random_network(&j->cx, &j->arena, j->seed);
     cm_optimise_options oo = CM_OPTIMISE_DEFAULT;
@@ -243,6 +246,8 @@ static verdict check(job *j, int64_t limit, int64_t *rewrites, const char **pass
     oo.after_pass = note_pass;
     oo.user = pass_at;
     oo.collect_misses = true;
+    assert_true(cm_n_passes <= 256);
+    oo.stats = stats;
     if (cm_network_verify(&j->cx, g) != CM_OK)
         fail_msg("seed %llu: %s", (unsigned long long)j->seed, j->cx.message);
     const char *types = type_texts(j, g);
@@ -250,6 +255,8 @@ static verdict check(job *j, int64_t limit, int64_t *rewrites, const char **pass
         snprintf(j->why, sizeof j->why, "%s", j->cx.message);
         return BAD;
     }
+    for (int i = 0; i < cm_n_passes; i++)
+        totals[i] += stats[i].rewrites;
     if (strcmp(types, type_texts(j, g)) != 0) {
         snprintf(j->why, sizeof j->why, "types are %s, wanted %s", type_texts(j, g), types);
         return BAD;
@@ -333,6 +340,12 @@ static verdict check_seed(uint64_t seed)
     return v;
 }
 
+static void print_totals(void)
+{
+    for (int i = 0; i < cm_n_passes; i++)
+        printf("%9lld %s\n", (long long)totals[i], cm_passes[i].name);
+}
+
 static void random_networks_keep_their_meaning(void **state)
 {
     (void)state;
@@ -343,6 +356,7 @@ static void random_networks_keep_their_meaning(void **state)
             fail_msg("seed %llu", (unsigned long long)seed);
         ran += v == GOOD;
     }
+    print_totals();
     printf("%d networks, %d of them ran\n", NETWORKS, ran);
     assert_true(ran > NETWORKS * 8 / 10);
 }
@@ -359,6 +373,7 @@ int main(int argc, char **argv)
         bad += v == BAD;
         ran += v == GOOD;
     }
+    print_totals();
     printf("%d of %llu ran, %d bad\n", ran, (unsigned long long)n, bad);
     return bad != 0;
 }

@@ -42,6 +42,7 @@
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
     X(fuse_epilogue, FUSE, true, 1e-6) /* bias, activation, residual onto what makes the value */  \
     X(fuse_pointwise, FUSE, false, 1e-6) /* what is left of pointwise nodes, in groups */          \
+    X(fuse_reduce, FUSE, false, 1e-6)  /* pointwise work into the reduction that reads it */       \
     X(fuse_dce, FUSE, true, 0)           /* drop what the fusions left over */
 /* clang-format on */
 

@@ -40,6 +40,8 @@
     X(fuse_group_norm, FUSE, false, 1e-6) /* groups of channels, reshaped */                       \
     X(norm_dce, FUSE, true, 0)            /* the pieces */                                         \
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
+    X(fuse_attention, FUSE, false, 1e-6) /* softmax(q k^T) v as one node */                        \
+    X(attention_dce, FUSE, true, 0)      /* its parts, before readers are counted */               \
     X(fuse_epilogue, FUSE, true, 1e-6) /* bias, activation, residual onto what makes the value */  \
     X(fuse_pointwise, FUSE, false, 1e-6) /* what is left of pointwise nodes, in groups */          \
     X(fuse_reduce, FUSE, false, 1e-6)  /* pointwise work into the reduction that reads it */       \
@@ -50,6 +52,7 @@
 #define cm_pass_activation_dce cm_pass_dce
 #define cm_pass_norm_dce   cm_pass_dce
 #define cm_pass_fuse_dce   cm_pass_dce
+#define cm_pass_attention_dce cm_pass_dce
 #define cm_pass_clean_dce  cm_pass_dce
 #define cm_pass_refold     cm_pass_fold_constants
 #define cm_pass_reidentity cm_pass_identity

@@ -71,6 +71,12 @@ cm_status cm_check_cancel(cm_ctx *cx)
     return CM_OK;
 }
 
+bool cm_is_cancelled(const cm_ctx *cx)
+{
+    return (cx->cancel && atomic_load_explicit(cx->cancel, memory_order_relaxed)) ||
+           (cx->deadline_ns && cm_now_ns() > cx->deadline_ns);
+}
+
 cm_status cm_report(cm_ctx *cx, const char *what, int64_t done, int64_t total)
 {
     CM_TRY(cm_check_cancel(cx));

@@ -15,23 +15,23 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 
-#define CM_MUST_USE      __attribute__((warn_unused_result))
-#define CM_PRINTF(f)     __attribute__((format(printf, f, f + 1)))
-#define CM_COUNT(array)  ((int)(sizeof(array) / sizeof *(array)))
+#define CM_MUST_USE     __attribute__((warn_unused_result))
+#define CM_PRINTF(f)    __attribute__((format(printf, f, f + 1)))
+#define CM_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 /* X(id, exit-code-and-API number, text). The numbers are ABI: never renumber. */
 #define CM_STATUSES(X)                                                                             \
     X(OK, 0, "ok")                                                                                 \
-    X(ERR_ARGUMENT, 1, "wrong argument")          /* the caller asked for what cannot be */        \
-    X(ERR_MODEL, 2, "invalid model")              /* the model breaks the format or its rules */   \
-    X(ERR_UNSUPPORTED, 3, "unsupported")          /* valid, but we cannot do it */                 \
-    X(ERR_PLAN, 4, "invalid plan")                /* damaged, foreign or too new plan file */      \
-    X(ERR_DATA, 5, "invalid data")                /* found in values while running */              \
+    X(ERR_ARGUMENT, 1, "wrong argument") /* the caller asked for what cannot be */                 \
+    X(ERR_MODEL, 2, "invalid model")     /* the model breaks the format or its rules */            \
+    X(ERR_UNSUPPORTED, 3, "unsupported") /* valid, but we cannot do it */                          \
+    X(ERR_PLAN, 4, "invalid plan")       /* damaged, foreign or too new plan file */               \
+    X(ERR_DATA, 5, "invalid data")       /* found in values while running */                       \
     X(ERR_IO, 6, "input/output error")                                                             \
     X(ERR_MEMORY, 7, "out of memory")                                                              \
     X(ERR_DEVICE, 8, "device error")                                                               \
-    X(ERR_CANCELLED, 9, "cancelled")              /* by the caller, or its deadline passed */      \
-    X(ERR_INTERNAL, 10, "internal error")         /* our bug: a verifier found it */
+    X(ERR_CANCELLED, 9, "cancelled")      /* by the caller, or its deadline passed */              \
+    X(ERR_INTERNAL, 10, "internal error") /* our bug: a verifier found it */
 
 typedef enum {
 #define X(id, number, text) CM_##id = number,
@@ -52,11 +52,11 @@ typedef struct cm_ctx {
     cm_arena *scratch;             /* reset by the driver between passes or steps */
     cm_log_fn log;                 /* NULL: silent */
     void *log_user;
-    cm_progress_fn progress;       /* NULL: nobody watches */
+    cm_progress_fn progress; /* NULL: nobody watches */
     void *progress_user;
-    const atomic_bool *cancel;     /* NULL, or set by another thread to stop this job */
-    uint64_t deadline_ns;          /* 0: none; else on cm_now_ns()'s clock */
-    char message[1024];            /* the sentence; empty while all is well */
+    const atomic_bool *cancel; /* NULL, or set by another thread to stop this job */
+    uint64_t deadline_ns;      /* 0: none; else on cm_now_ns()'s clock */
+    char message[1024];        /* the sentence; empty while all is well */
 } cm_ctx;
 
 const char *cm_status_text(cm_status st);
@@ -71,6 +71,9 @@ cm_status cm_while(cm_ctx *cx, cm_status st, const char *fmt, ...) CM_MUST_USE C
 void cm_log(cm_ctx *cx, cm_log_level level, const char *fmt, ...) CM_PRINTF(3);
 /* CM_OK, or CM_ERR_CANCELLED with a sentence when the job was cancelled or is out of time. */
 cm_status cm_check_cancel(cm_ctx *cx) CM_MUST_USE;
+/* The same question without a sentence, for loops inside cm_parallel: stop early when true, and let the
+ * caller's cm_check_cancel say so. */
+bool cm_is_cancelled(const cm_ctx *cx);
 /* Report progress; CM_ERR_CANCELLED when the watcher says stop. */
 cm_status cm_report(cm_ctx *cx, const char *what, int64_t done, int64_t total) CM_MUST_USE;
 uint64_t cm_now_ns(void); /* monotonic */

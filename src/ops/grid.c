@@ -165,6 +165,7 @@ static double reflect(double x, double low, double high)
 }
 
 typedef struct {
+    const cm_ctx *cx;
     mode mode;
     padding padding;
     bool align;
@@ -233,6 +234,8 @@ static void positions(void *arg, int64_t begin, int64_t end)
     for (int d = 0; d < j->n; d++)
         count *= j->mode;
     for (int64_t item = begin; item < end; item++) {
+        if (item % 64 == 0 && cm_is_cancelled(j->cx))
+            return;
         int64_t index[CM_MAX_RANK][CUBIC], image = item / j->out_volume;
         double weight[CM_MAX_RANK][CUBIC];
         for (int d = 0; d < j->n; d++) /* the innermost coordinate comes first */
@@ -262,7 +265,8 @@ static cm_status eval_sample(cm_eval *e)
     const sample_attr *a = e->attr;
     const cm_tensor *x = cm_eval_in(e, 0);
     cm_tensor *y = cm_eval_out(e, 0);
-    job j = {.align = a->align_corners != 0, .n = x->rank - 2, .in = x->dims + 2, .y = y};
+    job j = {
+        .cx = e->cx, .align = a->align_corners != 0, .n = x->rank - 2, .in = x->dims + 2, .y = y};
     parse_mode(a->mode, &j.mode);
     parse_padding(a->padding_mode, &j.padding);
     j.in_volume = cm_dims_product(x->dims, 2, x->rank);
@@ -272,7 +276,7 @@ static cm_status eval_sample(cm_eval *e)
     CM_TRY(cm_eval_as_f64(e, 1, &j.grid));
     if (cm_tensor_elems(y) > 0)
         cm_parallel(e->threads, x->dims[0] * j.out_volume, 16, positions, &j);
-    return CM_OK;
+    return cm_check_cancel(e->cx);
 }
 
 static cm_status eval(cm_eval *e)

@@ -57,6 +57,7 @@ static cm_status infer(cm_infer *f)
 }
 
 typedef struct {
+    const cm_ctx *cx;
     const pool_attr *a;
     cm_op_id op;
     cm_window w;
@@ -188,6 +189,8 @@ static void planes(void *arg, int64_t begin, int64_t end)
     for (int64_t plane = begin; plane < end; plane++) {
         int64_t o[CM_MAX_RANK] = {0};
         for (int64_t i = 0; i < j->out_volume; i++) {
+            if (i % 256 == 0 && cm_is_cancelled(j->cx))
+                return;
             seen s = walk(j, j->x + plane * j->in_volume, o);
             int64_t at = plane * j->out_volume + i;
             if (j->y)
@@ -203,7 +206,7 @@ static void planes(void *arg, int64_t begin, int64_t end)
 static cm_status eval(cm_eval *e)
 {
     const cm_tensor *x = cm_eval_in(e, 0);
-    job j = {.a = e->attr, .op = e->op->id};
+    job j = {.cx = e->cx, .a = e->attr, .op = e->op->id};
     cm_tensor *y = cm_eval_wants(e, 0) ? cm_eval_out(e, 0) : NULL;
     cm_tensor *indices = cm_eval_wants(e, 1) ? cm_eval_out(e, 1) : NULL;
     const cm_tensor *shape = y ? y : indices;
@@ -222,7 +225,7 @@ static cm_status eval(cm_eval *e)
     j.indices = indices ? indices->data : NULL;
     CM_TRY(cm_eval_as_f64(e, 0, &j.x));
     cm_parallel(e->threads, x->dims[0] * x->dims[1], 1, planes, &j);
-    return CM_OK;
+    return cm_check_cancel(e->cx);
 }
 
 static void cost(const cm_infer *f, cm_cost *c)

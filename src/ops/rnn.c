@@ -121,6 +121,7 @@ static cm_status infer(cm_infer *f)
 }
 
 typedef struct {
+    const cm_ctx *cx;
     cm_op_id id;
     int n_gates, n_acts, dirs;
     bool batch_first, backward, linear_before_reset, input_forget, dynamic;
@@ -236,7 +237,7 @@ static void run_sequence(const run *r, int64_t d, int64_t b, double *scratch)
     }
     bool backward = d == 1 || r->backward;
     int64_t len = r->lens ? r->lens[b] : r->seq;
-    for (int64_t k = 0; k < r->seq; k++) {
+    for (int64_t k = 0; k < r->seq && !cm_is_cancelled(r->cx); k++) {
         int64_t t = k < len && backward ? len - 1 - k : k;
         const double *x = r->x + (r->batch_first ? b * r->seq + t : t * r->batch + b) * r->in;
         if (k >= len)
@@ -279,7 +280,12 @@ cm_status cm_rnn_eval(cm_eval *e, cm_op_id id, const rnn_attr *a, const cm_rnn_p
                       const double *w, const double *rw)
 {
     const cm_tensor *x = cm_eval_in(e, X);
-    run r = {.id = id, .n_gates = gate_count(id), .n_acts = activation_count(id), .w = w, .r = rw};
+    run r = {.cx = e->cx,
+             .id = id,
+             .n_gates = gate_count(id),
+             .n_acts = activation_count(id),
+             .w = w,
+             .r = rw};
     CM_TRY(direction_count(e->cx, a, &r.dirs));
     CM_TRY(find_activations(e->cx, id, a, r.dirs, r.act));
     r.batch_first = a->layout == 1;
@@ -321,7 +327,7 @@ cm_status cm_rnn_eval(cm_eval *e, cm_op_id id, const rnn_attr *a, const cm_rnn_p
     CM_TRY(cm_eval_scratch(e, total, sizeof(double), &scratch));
     r.scratch = scratch;
     cm_parallel(e->threads, r.dirs * r.batch, 1, run_range, &r);
-    return CM_OK;
+    return cm_check_cancel(e->cx);
 }
 
 static cm_status eval(cm_eval *e)

@@ -90,6 +90,7 @@ static cm_status infer(cm_infer *f)
 }
 
 typedef struct {
+    const cm_ctx *cx;
     const void *attr;
     const double *x, *rois;
     const int64_t *batch; /* image of each region */
@@ -140,6 +141,8 @@ static double cell_value(const job *j, const double *x, const samples *v, const 
     if (v->first > 0 || v->end < v->n || h->first > 0 || h->end < h->n)
         any = true; /* a sample that reads as 0 */
     for (int64_t i = v->first; i < v->end; i++) {
+        if (i % 64 == 63 && cm_is_cancelled(j->cx))
+            break;
         int64_t y0, y1, x0, x1;
         double fy = neighbours(v->from + ((double)i + 0.5) * v->step, j->height, &y0, &y1);
         for (int64_t k = h->first; k < h->end; k++) {
@@ -175,7 +178,7 @@ static void align_region(const job *j, int64_t r)
     int64_t plane = j->height * j->width;
     for (int64_t c = 0; c < j->channels; c++) {
         const double *x = j->x + (j->batch[r] * j->channels + c) * plane;
-        for (int64_t i = 0; i < rows * columns; i++) {
+        for (int64_t i = 0; i < rows * columns && !cm_is_cancelled(j->cx); i++) {
             samples v = cell_samples(top, cell_h, i / columns, n_h, j->height);
             samples h = cell_samples(left, cell_w, i % columns, n_w, j->width);
             cm_set_f64(j->y->dtype, j->y->data, (r * j->channels + c) * rows * columns + i,
@@ -255,7 +258,8 @@ static cm_status eval(cm_eval *e)
 {
     bool align = e->op->id == CM_OP_ROI_ALIGN;
     const cm_tensor *x = cm_eval_in(e, 0), *rois = cm_eval_in(e, 1);
-    job j = {.attr = e->attr,
+    job j = {.cx = e->cx,
+             .attr = e->attr,
              .channels = x->dims[1],
              .height = x->dims[2],
              .width = x->dims[3],
@@ -277,7 +281,7 @@ static cm_status eval(cm_eval *e)
     if (cm_tensor_elems(x) == 0 && cm_tensor_elems(j.y) > 0)
         return cm_fail(e->cx, CM_ERR_DATA, "the images are empty");
     cm_parallel(e->threads, n, 1, align ? align_regions : pool_regions, &j);
-    return CM_OK;
+    return cm_check_cancel(e->cx);
 }
 
 static void cost(const cm_infer *f, cm_cost *c)

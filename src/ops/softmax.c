@@ -30,6 +30,7 @@ static cm_status infer(cm_infer *f)
 }
 
 typedef struct {
+    const cm_ctx *cx;
     cm_op_id op;
     cm_lanes lanes;
     double *v;
@@ -70,7 +71,7 @@ static void one_lane(cm_op_id op, double *v, int64_t n, int64_t step)
 static void lanes(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
-    for (int64_t i = begin; i < end; i++)
+    for (int64_t i = begin; i < end && !cm_is_cancelled(j->cx); i++)
         one_lane(j->op, j->v + cm_lane_start(&j->lanes, i), j->lanes.n, j->lanes.inner);
 }
 
@@ -78,7 +79,7 @@ static cm_status eval(cm_eval *e)
 {
     const softmax_attr *a = e->attr;
     const cm_tensor *x = cm_eval_in(e, 0);
-    job j = {.op = e->op->id, .lanes = {1, 1, 1}};
+    job j = {.cx = e->cx, .op = e->op->id, .lanes = {1, 1, 1}};
     if (cm_tensor_elems(x) == 0)
         return CM_OK;
     if (x->rank > 0) {
@@ -88,6 +89,7 @@ static cm_status eval(cm_eval *e)
     }
     CM_TRY(cm_eval_copy_f64(e, 0, &j.v));
     cm_parallel(e->threads, j.lanes.outer * j.lanes.inner, 16, lanes, &j);
+    CM_TRY(cm_check_cancel(e->cx));
     cm_eval_store_f64(e, 0, j.v);
     return CM_OK;
 }

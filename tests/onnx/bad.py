@@ -86,11 +86,30 @@ def made(folder):
     return {name: wanted for name, (_, wanted) in {**models, **raw}.items()}
 
 
-def check(cameo, path, wanted):
+def slow(folder):
+    """Single nodes that would compute for minutes: they stop when their time has passed."""
+    f = TensorProto.FLOAT
+    image = ("x", f, [1, 4, 512, 512])
+    models = {
+        "slow_matmul": model([helper.make_node("MatMul", ["x", "x"], ["y"])], [("x", f, [5000, 5000])]),
+        "slow_pool": model([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[255, 255])], [image]),
+        "slow_conv": model([helper.make_node("Conv", ["x", "w"], ["y"], pads=[50] * 4)], [image, ("w", f, [64, 4, 101, 101])]),
+        "slow_lstm": model([helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=512)],
+                           [("x", f, [20000, 1, 64]), ("w", f, [1, 2048, 64]), ("r", f, [1, 2048, 512])]),
+        "slow_roi": model([helper.make_node("RoiAlign", ["x", "r", "b"], ["y"], sampling_ratio=3000, output_height=100, output_width=100)],
+                          [image, ("r", f, [50, 4])], [("b", np.zeros(50, np.int64))]),
+    }
+    for name, m in models.items():
+        with open(os.path.join(folder, name + ".onnx"), "wb") as out:
+            out.write(m.SerializeToString())
+    return models.keys()
+
+
+def check(cameo, path, wanted, timeout="5s"):
     """None when all is well, else a sentence."""
     start = time.monotonic()
     try:
-        r = subprocess.run([cameo, "run", path, "--random", "1", "--timeout", "5s"], capture_output=True, timeout=60)
+        r = subprocess.run([cameo, "run", path, "--random", "1", "--timeout", timeout], capture_output=True, timeout=60)
     except subprocess.TimeoutExpired:
         return "hangs"
     seconds = time.monotonic() - start
@@ -137,6 +156,12 @@ def main():
             folder, wanted = tmp, made(tmp)
         for name in sorted(wanted):
             wrong = check(cameo, os.path.join(folder, name + ".onnx"), wanted[name])
+            if wrong:
+                failed += 1
+                print(f"FAIL {name}: {wrong}")
+        for name in slow(tmp):
+            wanted[name] = REFUSED
+            wrong = check(cameo, os.path.join(tmp, name + ".onnx"), REFUSED, "1s")
             if wrong:
                 failed += 1
                 print(f"FAIL {name}: {wrong}")

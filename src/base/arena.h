@@ -16,10 +16,10 @@ typedef struct cm_arena_chunk cm_arena_chunk;
 typedef struct cm_arena {
     const cm_allocator *allocator;
     cm_arena_chunk *first, *current;
-    size_t used;       /* bytes used in `current` */
-    size_t total;      /* bytes held from the allocator */
-    size_t limit;      /* 0: none; else allocation fails when `total` would pass it */
-    int failed;        /* an allocation failed since init: tells want of memory from other failures */
+    size_t used;  /* bytes used in `current` */
+    size_t total; /* bytes held from the allocator */
+    size_t limit; /* 0: none; else allocation fails when `total` would pass it */
+    int failed;   /* an allocation failed since init: tells want of memory from other failures */
     size_t fail_after; /* test hook: 0 off; n makes the n-th allocation from now fail, once */
 } cm_arena;
 
@@ -31,7 +31,7 @@ void cm_arena_init(cm_arena *a, const cm_allocator *allocator);
 void cm_arena_deinit(cm_arena *a);
 void cm_arena_reset(cm_arena *a);
 
-void *cm_arena_alloc(cm_arena *a, size_t bytes);  /* zeroed, 16-aligned, or NULL */
+void *cm_arena_alloc(cm_arena *a, size_t bytes); /* zeroed, 16-aligned, or NULL */
 /* `n * size` bytes with the product checked; not zeroed when `zero` is false. */
 void *cm_arena_alloc_n(cm_arena *a, size_t n, size_t size, size_t align, int zero);
 char *cm_arena_strdup(cm_arena *a, const char *s);            /* NULL when out of memory */

@@ -12,9 +12,9 @@ typedef enum { CM_ISA_GENERIC, CM_ISA_AVX2, CM_ISA_AVX512, CM_ISA_AMX, CM_ISA_CO
 
 typedef struct cm_cpu {
     char name[64];
-    cm_isa isa;              /* the highest level that the CPU and the OS support */
-    bool vnni, bf16, f16c;   /* extras inside a level: INT8 and BF16 dot products, conversions */
-    int cores, threads;      /* of the machine */
+    cm_isa isa;            /* the highest level that the CPU and the OS support */
+    bool vnni, bf16, f16c; /* extras inside a level: INT8 and BF16 dot products, conversions */
+    int cores, threads;    /* of the machine */
     int64_t l1d_bytes, l2_bytes, l3_bytes; /* of one cache; 0: unknown */
 } cm_cpu;
 

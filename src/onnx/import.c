@@ -171,8 +171,13 @@ static cm_status check_dim_name(cm_importer *im, const char *name)
     }
     const char *near = cm_suggest(name, names, n);
     return cm_fail(im->cx, CM_ERR_ARGUMENT, "no input has a dim named '%s'%s%s%s", name,
-                   near ? "; did you mean '" : n ? "; there is '" : "",
-                   near ? near : n ? names[0] : "", near || n ? "'" : "");
+                   near ? "; did you mean '"
+                   : n  ? "; there is '"
+                        : "",
+                   near ? near
+                   : n  ? names[0]
+                        : "",
+                   near || n ? "'" : "");
 }
 
 static cm_status bind_given_dims(cm_importer *im)

@@ -17,20 +17,22 @@
 #include "base/status.h"
 #include "plan/tensor.h"
 
+/* clang-format off */
 typedef struct { int64_t n; const int64_t *v; } cm_ints;
 typedef struct { int64_t n; const float *v; } cm_floats;
 typedef struct { int64_t n; const cm_str *v; } cm_strs;
 typedef struct { int64_t n; const cm_tensor *v; } cm_tensors;
+/* clang-format on */
 
 typedef enum {
-    CM_A_INT,     /* int64_t */
-    CM_A_FLOAT,   /* float */
-    CM_A_STR,     /* cm_str */
-    CM_A_INTS,    /* cm_ints */
-    CM_A_FLOATS,  /* cm_floats */
-    CM_A_STRS,    /* cm_strs */
-    CM_A_TENSOR,  /* const cm_tensor *, NULL when absent; dense; sub-byte types packed */
-    CM_A_TYPE     /* const cm_type *, NULL when absent */
+    CM_A_INT,    /* int64_t */
+    CM_A_FLOAT,  /* float */
+    CM_A_STR,    /* cm_str */
+    CM_A_INTS,   /* cm_ints */
+    CM_A_FLOATS, /* cm_floats */
+    CM_A_STRS,   /* cm_strs */
+    CM_A_TENSOR, /* const cm_tensor *, NULL when absent; dense; sub-byte types packed */
+    CM_A_TYPE    /* const cm_type *, NULL when absent */
 } cm_attr_kind;
 
 enum { CM_REQUIRED = 1 };
@@ -50,6 +52,7 @@ typedef struct cm_attr_desc {
     const cm_attr_field *fields;
 } cm_attr_desc;
 
+/* clang-format off */
 #define CM_ATTR_INT(s, f, dflt)    {#f, CM_A_INT, 0, offsetof(s, f), (double)(dflt), NULL}
 #define CM_ATTR_INT_REQUIRED(s, f) {#f, CM_A_INT, CM_REQUIRED, offsetof(s, f), 0, NULL}
 #define CM_ATTR_FLOAT(s, f, dflt)  {#f, CM_A_FLOAT, 0, offsetof(s, f), (double)(dflt), NULL}
@@ -61,6 +64,7 @@ typedef struct cm_attr_desc {
 #define CM_ATTR_STRS(s, f, flags)   {#f, CM_A_STRS, flags, offsetof(s, f), 0, NULL}
 #define CM_ATTR_TENSOR(s, f, flags) {#f, CM_A_TENSOR, flags, offsetof(s, f), 0, NULL}
 #define CM_ATTR_TYPE(s, f, flags)   {#f, CM_A_TYPE, flags, offsetof(s, f), 0, NULL}
+/* clang-format on */
 
 #define CM_ATTRS(id, struct_type, ...)                                                             \
     static const cm_attr_field id##_fields[] = {__VA_ARGS__};                                      \
@@ -68,7 +72,7 @@ typedef struct cm_attr_desc {
 
 /* A new attribute struct, all defaults. NULL attr when the descriptor has no fields. */
 cm_status cm_attr_new(cm_ctx *cx, cm_arena *arena, const cm_attr_desc *d, void **out) CM_MUST_USE;
-const cm_attr_field *cm_attr_find(const cm_attr_desc *d, const char *name); /* NULL: none */
+const cm_attr_field *cm_attr_find(const cm_attr_desc *d, const char *name);  /* NULL: none */
 bool cm_attr_has(const cm_attr_desc *d, const void *attr, const char *name); /* was it given? */
 /* Set one field from a value of its kind (pointer to int64_t, float, cm_str, cm_ints, ...; tensors
  * and types: pointer to the pointer) and mark it present. Lists and strings are not copied. */

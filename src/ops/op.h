@@ -15,13 +15,13 @@ typedef enum {
 
 /* Traits. */
 enum {
-    CM_PURE = 1,      /* same inputs, same outputs: may be folded, shared, dropped */
-    CM_ELTWISE = 2,   /* out[i] depends on in[i] (broadcast) alone */
-    CM_VIEW = 4,      /* output 0 is input 0's elements in the same order: a reshape */
+    CM_PURE = 1,       /* same inputs, same outputs: may be folded, shared, dropped */
+    CM_ELTWISE = 2,    /* out[i] depends on in[i] (broadcast) alone */
+    CM_VIEW = 4,       /* output 0 is input 0's elements in the same order: a reshape */
     CM_SHAPE_ONLY = 8, /* needs the types of its inputs, never their elements */
-    CM_CONTROL = 16,  /* holds networks; run by the runtime, not by an evaluator */
-    CM_RANDOM = 32,   /* not PURE: draws from the context's generator */
-    CM_EPILOGUE = 64, /* a pointwise program may follow it inside the same kernel */
+    CM_CONTROL = 16,   /* holds networks; run by the runtime, not by an evaluator */
+    CM_RANDOM = 32,    /* not PURE: draws from the context's generator */
+    CM_EPILOGUE = 64,  /* a pointwise program may follow it inside the same kernel */
 };
 
 typedef struct cm_op cm_op;

@@ -22,12 +22,12 @@ typedef enum {
 
 typedef struct cm_plan_value {
     const char *name;
-    cm_type type;            /* symbolic */
+    cm_type type; /* symbolic */
     cm_storage storage;
-    uint64_t offset, bytes;  /* CONSTANT: in the weights section (packed form) */
-    const cm_dim *elems;     /* tracked elements, NULL when not: lets shapes be known at bind time */
+    uint64_t offset, bytes; /* CONSTANT: in the weights section (packed form) */
+    const cm_dim *elems;    /* tracked elements, NULL when not: lets shapes be known at bind time */
     int n_elems;
-    int32_t weight;          /* CONSTANT: index of its weight recipe, -1: none */
+    int32_t weight; /* CONSTANT: index of its weight recipe, -1: none */
 } cm_plan_value;
 
 /* How a constant comes from the model's named weights. A plain initialiser has only a name; a folded
@@ -48,15 +48,15 @@ typedef enum {
 typedef struct cm_plan_step {
     cm_step_kind kind;
     cm_problem_kind problem;
-    const char *op;          /* operator's name (EVALUATE and control steps) */
-    const void *attr_bytes;  /* as ops/attr.h writes them */
+    const char *op;         /* operator's name (EVALUATE and control steps) */
+    const void *attr_bytes; /* as ops/attr.h writes them */
     size_t attr_n;
-    cm_epilogue epilogue;    /* its operands are the last ones of `in` */
+    cm_epilogue epilogue; /* its operands are the last ones of `in` */
     int n_in, n_out;
     const cm_operand *in, *out;
     int n_lists;
-    const int32_t *lists;    /* step lists of a control step */
-    const char *name;        /* layer name for reports */
+    const int32_t *lists; /* step lists of a control step */
+    const char *name;     /* layer name for reports */
     int n_from;
     const char *const *from; /* ONNX nodes covered */
 } cm_plan_step;
@@ -93,14 +93,14 @@ typedef struct cm_plan_alias {
 } cm_plan_alias;
 
 typedef struct cm_plan {
-    const char *producer;       /* "cameo 0.1.0" */
+    const char *producer; /* "cameo 0.1.0" */
     const char *model_name;
     cm_dim_table *dims;
     int n_values;
     const cm_plan_value *values;
     int n_weights;
     const cm_plan_weight *weights;
-    int n_variants;             /* >= 1; 0 is the default */
+    int n_variants; /* >= 1; 0 is the default */
     const cm_plan_variant *variants;
     int n_targets;
     const cm_plan_target *targets;

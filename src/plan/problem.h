@@ -17,13 +17,17 @@ typedef enum {
 #define X(id, number, name) CM_PROBLEM_##id = number,
     CM_PROBLEM_KINDS(X)
 #undef X
-    CM_PROBLEM_KIND_COUNT
+        CM_PROBLEM_KIND_COUNT
 } cm_problem_kind;
 
 const char *cm_problem_kind_name(cm_problem_kind k); /* "?" when out of range */
 
 /* How elements lie in memory. Blocked layouts put `block` elements of `axis` innermost. */
-typedef enum { CM_LAYOUT_ROW_MAJOR = 0, CM_LAYOUT_STRIDED = 1, CM_LAYOUT_BLOCKED = 2 } cm_layout_kind;
+typedef enum {
+    CM_LAYOUT_ROW_MAJOR = 0,
+    CM_LAYOUT_STRIDED = 1,
+    CM_LAYOUT_BLOCKED = 2
+} cm_layout_kind;
 typedef struct cm_layout {
     cm_layout_kind kind;
     int axis;
@@ -39,7 +43,7 @@ typedef struct cm_quant {
 } cm_quant;
 
 typedef struct cm_operand {
-    int32_t value;   /* index in the plan's value table, -1: absent */
+    int32_t value; /* index in the plan's value table, -1: absent */
     cm_layout layout;
     cm_quant quant;
 } cm_operand;

@@ -71,7 +71,7 @@ typedef enum {
 #define X(id, name, arity) CM_PW_##id,
     CM_POINTWISE(X)
 #undef X
-    CM_PW_COUNT
+        CM_PW_COUNT
 } cm_pointwise;
 
 typedef enum { CM_ARG_X, CM_ARG_OPERAND, CM_ARG_RESULT, CM_ARG_NUMBER } cm_arg_kind;

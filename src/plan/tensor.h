@@ -18,13 +18,13 @@ typedef struct cm_tensor {
     int64_t strides[CM_MAX_RANK]; /* in elements; sub-byte types are always dense */
     void *data;
     size_t capacity_bytes; /* what `data` has room for, at least what the shape needs */
-    bool packed;           /* a sub-byte type in packed form (files, plans, callers); else a byte each */
+    bool packed; /* a sub-byte type in packed form (files, plans, callers); else a byte each */
 } cm_tensor;
 
 /* Sets dtype, shape and dense row-major strides. False when the rank or a dim is out of range or
  * the byte size overflows. */
 bool cm_tensor_shape(cm_tensor *t, cm_dtype dtype, int rank, const int64_t *dims);
-int64_t cm_tensor_elems(const cm_tensor *t);       /* product of dims; 1 for rank 0 */
+int64_t cm_tensor_elems(const cm_tensor *t);           /* product of dims; 1 for rank 0 */
 bool cm_tensor_bytes(const cm_tensor *t, size_t *out); /* dense, in the tensor's own form */
 bool cm_tensor_is_dense(const cm_tensor *t);
 bool cm_tensor_same_shape(const cm_tensor *a, const cm_tensor *b);
@@ -36,7 +36,7 @@ const char *cm_shape_text(char *buf, size_t n, int rank, const int64_t *dims);
 void cm_tensor_copy_dense(const cm_tensor *src, void *dst);
 
 typedef enum {
-    CM_NOTHING,  /* an absent value, or a type not yet known */
+    CM_NOTHING, /* an absent value, or a type not yet known */
     CM_TENSOR,
     CM_SEQUENCE, /* of data of one type */
     CM_OPTIONAL, /* none or one datum */

@@ -45,9 +45,10 @@ static void counts_operands_and_results(void **state)
 static void refuses_what_is_not_defined(void **state)
 {
     static const char *const texts[] = {
-        "",           "relu %0",      "add x",          "frob x",
-        "relu x -> x", "relu x -> %1", "add x $64",      "relu x; add %0 %1",
-        "relu x; ; ;  mul %0", "add x $-1",
+        "",          "relu %0",           "add x",
+        "frob x",    "relu x -> x",       "relu x -> %1",
+        "add x $64", "relu x; add %0 %1", "relu x; ; ;  mul %0",
+        "add x $-1",
     };
     (void)state;
     for (int i = 0; i < CM_COUNT(texts); i++) {

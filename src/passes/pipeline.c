@@ -10,6 +10,7 @@
 #define PASSES(X)                                                                                  \
     /* Clean: less to do, and one way of saying it. */                                             \
     X(dce, CLEAN, true, 0)               /* drop what nobody reads */                              \
+    X(dims_from_constraints, CLEAN, true, 0) /* sizes that the network itself forces */            \
     X(fold_constants, CLEAN, false, 0)   /* compute early what depends on constants only */        \
     X(identity, CLEAN, true, 0)          /* drop nodes that change nothing */                      \
     X(expand_fused, CLEAN, false, 1e-6)  /* fused products as plain nodes */                       \

@@ -281,6 +281,30 @@ cm_status cm_network_set_output(cm_ctx *cx, cm_network *g, int i, cm_value *v)
     return CM_OK;
 }
 
+void cm_network_remove_input(cm_network *g, int i)
+{
+    g->n_inputs--;
+    for (; i < g->n_inputs; i++) {
+        g->inputs[i] = g->inputs[i + 1];
+        g->inputs[i]->index = i;
+    }
+}
+
+void cm_network_remove_output(cm_network *g, int i)
+{
+    remove_use(g->outputs[i], NULL, g, i);
+    g->n_outputs--;
+    for (; i < g->n_outputs; i++) {
+        g->outputs[i] = g->outputs[i + 1];
+        g->output_names[i] = g->output_names[i + 1];
+        for (cm_use *u = g->outputs[i]->uses; u; u = u->next)
+            if (!u->node && u->network == g && u->index == i + 1) {
+                u->index = i;
+                break;
+            }
+    }
+}
+
 cm_status cm_replace_uses(cm_ctx *cx, cm_value *from, cm_value *to)
 {
     if (from == to)

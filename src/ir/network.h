@@ -114,6 +114,9 @@ cm_status cm_node_set_subs(cm_ctx *cx, cm_node *n, cm_network *const *subs, int 
 cm_status cm_node_set_input(cm_ctx *cx, cm_node *n, int i, cm_value *v) CM_MUST_USE;
 cm_status cm_replace_uses(cm_ctx *cx, cm_value *from, cm_value *to) CM_MUST_USE; /* all of them */
 cm_status cm_network_set_output(cm_ctx *cx, cm_network *g, int i, cm_value *v) CM_MUST_USE;
+/* One input (which must have no uses) or output less; those behind it move up. */
+void cm_network_remove_input(cm_network *g, int i);
+void cm_network_remove_output(cm_network *g, int i);
 void cm_node_remove(cm_node *n); /* its outputs must have no uses */
 /* The same for a node that was just added and turned out wrong: its values' names are free again. */
 void cm_node_give_up(cm_node *n);

@@ -13,6 +13,15 @@
     X(dims_from_constraints, CLEAN, true, 0) /* sizes that the network itself forces */            \
     X(fold_constants, CLEAN, false, 0)   /* compute early what depends on constants only */        \
     X(identity, CLEAN, true, 0)          /* drop nodes that change nothing */                      \
+    X(inline_if, CLEAN, true, 0)         /* branches that are known to be taken */                 \
+    X(loop_constants, CLEAN, true, 0)    /* carried values that nothing changes */                 \
+    X(inline_loop, CLEAN, true, 0)       /* loops that run once or never */                        \
+    X(hoist_invariants, CLEAN, true, 0)  /* out of a body what is the same each time */            \
+    X(thin_control, CLEAN, true, 0)      /* control nodes without what nobody reads */             \
+    X(unroll_loops, CLEAN, true, 0)      /* short loops as their bodies in a row */                \
+    X(unroll_scans, CLEAN, true, 0)      /* short scans likewise */                                \
+    X(control_fold, CLEAN, false, 0)     /* constants that all this made */                        \
+    X(control_identity, CLEAN, true, 0)  /* and what does nothing now */                           \
     X(expand_fused, CLEAN, false, 1e-6)  /* fused products as plain nodes */                       \
     X(canonical_gemm, CLEAN, false, 1e-6) /* one form of a product: MatMul, then plain nodes */    \
     X(cse, CLEAN, false, 0)              /* compute the same thing once */                         \
@@ -55,6 +64,8 @@
 #define cm_pass_fuse_dce   cm_pass_dce
 #define cm_pass_attention_dce cm_pass_dce
 #define cm_pass_clean_dce  cm_pass_dce
+#define cm_pass_control_fold cm_pass_fold_constants
+#define cm_pass_control_identity cm_pass_identity
 #define cm_pass_refold     cm_pass_fold_constants
 #define cm_pass_reidentity cm_pass_identity
 

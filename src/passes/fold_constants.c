@@ -7,7 +7,8 @@
  * A pure node whose inputs are all constants, or whose outputs' elements are tracked as numbers (shape
  * arithmetic on static shapes), is evaluated now by its reference. Size-aware: a result that is larger than
  * what it is made from by more than GROWTH bytes stays a node, so that a plan is not inflated to save
- * nothing (an Expand of a scalar costs less to run than to load).
+ * nothing (an Expand of a scalar costs less to run than to load). Arithmetic on such large values is done when the
+ * first node is met that cannot be folded: weights made by a formula become weights, what was between is forgotten.
  *
  * needs: types, tracked elements    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -19,15 +20,28 @@
 
 enum { GROWTH = 1 << 16 };
 
-/* Memory for results: the network's arena. */
+/* A large value that is known but not written down. */
+typedef struct {
+    cm_node *node;
+    bool computes; /* more than repetition went into it */
+    bool needed;
+    cm_datum *out; /* while something made from it is computed */
+} late_node;
+
+typedef struct {
+    late_node *v; /* in the network's order; node->mark - 1 is the index */
+    int n;
+} late_list;
+
+/* Memory for results: an arena. */
 static cm_status give(void *user, cm_ctx *cx, int output, cm_tensor *t)
 {
-    cm_network *g = user;
+    cm_arena *arena = user;
     size_t bytes;
     (void)output;
     if (!cm_tensor_bytes(t, &bytes))
         return cm_fail(cx, CM_ERR_DATA, "a constant would be too large");
-    t->data = cm_arena_alloc_n(g->arena, bytes, 1, 64, 0);
+    t->data = cm_arena_alloc_n(arena, bytes, 1, 64, 0);
     t->capacity_bytes = bytes;
     return t->data ? CM_OK : cm_fail_memory(cx);
 }
@@ -52,6 +66,14 @@ static size_t result_bytes(const cm_node *n)
         sum += bytes;
     }
     return sum;
+}
+
+static bool is_read(const cm_node *n)
+{
+    for (int o = 0; o < n->n_out; o++)
+        if (n->out[o] && n->out[o]->n_uses)
+            return true;
+    return false;
 }
 
 static bool can_fold(const cm_node *n)
@@ -85,8 +107,16 @@ static cm_status own_strings(cm_ctx *cx, cm_network *g, cm_tensor *t)
     return CM_OK;
 }
 
-/* Evaluate; CM_ERR_DATA (an index out of range) leaves the node for run time to complain about. */
-static cm_status evaluate(cm_rewriter *rw, cm_node *n, cm_datum *out)
+static late_node *late_of(const late_list *late, const cm_value *v, const cm_network *g)
+{
+    const cm_node *p = v->producer;
+    return p && p->network == g && p->mark ? &late->v[p->mark - 1] : NULL;
+}
+
+/* Evaluate, results in `arena`; CM_ERR_DATA (an index out of range) leaves the node for run time to complain
+ * about. */
+static cm_status evaluate(cm_rewriter *rw, cm_node *n, const late_list *late, cm_arena *arena,
+                          cm_datum *out)
 {
     cm_ctx *cx = rw->cx;
     cm_datum *in, **outs;
@@ -98,12 +128,15 @@ static cm_status evaluate(cm_rewriter *rw, cm_node *n, cm_datum *out)
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i])
             continue;
-        in[i] = (cm_datum){.kind = CM_TENSOR, .tensor = *n->in[i]->constant};
+        if (n->in[i]->constant)
+            in[i] = (cm_datum){.kind = CM_TENSOR, .tensor = *n->in[i]->constant};
+        else
+            in[i] = *late_of(late, n->in[i], n->network)->out;
         ins[i] = &in[i];
     }
     for (int o = 0; o < n->n_out; o++)
         outs[o] = n->out[o] ? &out[o] : NULL;
-    cm_eval_host host = {give, n->network};
+    cm_eval_host host = {give, arena};
     cm_eval e = {.cx = cx,
                  .op = n->op,
                  .attr = n->attr,
@@ -133,7 +166,7 @@ static cm_status fold(cm_rewriter *rw, cm_node *n)
 {
     cm_datum *out;
     CM_NEW_N(rw->cx, rw->cx->scratch, out, n->n_out, cm_datum);
-    cm_status st = evaluate(rw, n, out);
+    cm_status st = evaluate(rw, n, NULL, n->network->arena, out);
     if (st == CM_ERR_DATA) {
         rw->cx->message[0] = 0;
         return CM_OK;
@@ -166,7 +199,7 @@ static cm_status fold_tracked(cm_rewriter *rw, cm_node *n)
         if (!cm_tensor_shape(t, v->type.dtype, v->type.rank, dims) || !cm_tensor_bytes(t, &bytes))
             return cm_fail(rw->cx, CM_ERR_INTERNAL, "tracked elements of '%s' do not fit it",
                            v->name);
-        CM_TRY(give(n->network, rw->cx, o, t));
+        CM_TRY(give(n->network->arena, rw->cx, o, t));
         cm_store_i64(t->dtype, elems, k, t->data);
         CM_TRY(cm_network_add_constant(rw->cx, n->network, v->name, t, &c));
         CM_TRY(cm_replace_uses(rw->cx, v, c));
@@ -183,11 +216,111 @@ static cm_status infer_again(cm_rewriter *rw, cm_node *n)
     return CM_OK;
 }
 
+/* ---- Large values --------------------------------------------------------------------------- */
+
+/* Note n as known when all it reads is. */
+static void note_late(late_list *late, cm_node *n)
+{
+    enum { MOST_BYTES = 1 << 30 };
+    bool computes = (n->op->traits & CM_ELTWISE) != 0;
+    if (!(n->op->traits & CM_PURE) || !n->op->family->eval || n->n_subs || n->n_out != 1 ||
+        n->out[0]->type.kind != CM_TENSOR || n->out[0]->type.dtype == CM_STR ||
+        result_bytes(n) > MOST_BYTES)
+        return;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i] || n->in[i]->constant)
+            continue;
+        const late_node *l = late_of(late, n->in[i], n->network);
+        if (!l)
+            return;
+        computes = computes || l->computes;
+    }
+    late->v[late->n++] = (late_node){.node = n, .computes = computes};
+    n->mark = (uint32_t)late->n;
+}
+
+/* Flag what entry `at` is made from; returns the first of them. */
+static int flag_needed(const late_list *late, int at)
+{
+    int first = at;
+    late->v[at].needed = true;
+    for (int k = at; k >= first; k--) {
+        cm_node *n = late->v[k].node;
+        for (int i = 0; late->v[k].needed && i < n->n_in; i++) {
+            late_node *l = n->in[i] ? late_of(late, n->in[i], n->network) : NULL;
+            if (!l)
+                continue;
+            l->needed = true;
+            first = l - late->v < first ? (int)(l - late->v) : first;
+        }
+    }
+    return first;
+}
+
+static cm_status compute(cm_rewriter *rw, const late_list *late, int at, cm_arena *between)
+{
+    cm_status st = CM_OK;
+    for (int k = flag_needed(late, at); k <= at; k++) {
+        late_node *l = &late->v[k];
+        if (!l->needed)
+            continue;
+        l->needed = false;
+        if (st == CM_OK)
+            st = cm_check_cancel(rw->cx);
+        l->out = cm_new(between, cm_datum);
+        if (st == CM_OK && !l->out)
+            st = cm_fail_memory(rw->cx);
+        if (st == CM_OK)
+            st = evaluate(rw, l->node, late, k == at ? l->node->network->arena : between, l->out);
+    }
+    return st;
+}
+
+/* n cannot be folded and reads a large value that was computed: write that down. */
+static cm_status settle(cm_rewriter *rw, const late_list *late, cm_value *v)
+{
+    cm_node *n = v->producer;
+    cm_arena between;
+    cm_datum out = {CM_NOTHING};
+    int at = (int)n->mark - 1;
+    if (!cm_rewrite(rw, n))
+        return CM_OK;
+    cm_arena_init(&between, NULL);
+    cm_status st = compute(rw, late, at, &between);
+    if (st == CM_OK)
+        out = *late->v[at].out;
+    cm_arena_deinit(&between);
+    n->mark = 0;
+    if (st == CM_ERR_DATA) {
+        rw->cx->message[0] = 0;
+        return CM_OK;
+    }
+    CM_TRY(st);
+    return put_constant(rw, n, 0, &out.tensor);
+}
+
+static cm_status settle_inputs(cm_rewriter *rw, const late_list *late, cm_node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        const late_node *l =
+            n->in[i] && !n->in[i]->constant ? late_of(late, n->in[i], n->network) : NULL;
+        if (l && l->computes && rw->n_rewrites < rw->limit)
+            CM_TRY(settle(rw, late, n->in[i]));
+    }
+    return CM_OK;
+}
+
 CM_PASS(fold_constants)
 {
+    late_list late = {.n = 0};
+    CM_NEW_N(rw->cx, rw->cx->scratch, late.v, g->n_nodes, late_node);
+    CM_FOR_NODES (n, g)
+        n->mark = 0;
     CM_FOR_NODES (n, g) {
         if (rw->n_rewrites >= rw->limit)
             return CM_OK;
+        if (!is_read(n))
+            continue;
         CM_TRY(cm_check_cancel(rw->cx));
         cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
         if (!(n->op->traits & CM_CONTROL))
@@ -197,6 +330,10 @@ CM_PASS(fold_constants)
         else if (!(n->op->traits & CM_CONTROL))
             CM_TRY(fold_tracked(rw, n));
         cm_arena_restore(rw->cx->scratch, mark);
+        if (!can_fold(n))
+            note_late(&late, n);
+        if (!n->mark)
+            CM_TRY(settle_inputs(rw, &late, n));
     }
     return CM_OK;
 }

@@ -32,6 +32,8 @@
     X(merge_transposes, CLEAN, true, 0)  /* one transpose for two */                               \
     X(refold, CLEAN, false, 0)           /* constants that the moves made */                       \
     X(reidentity, CLEAN, true, 0)        /* what they left doing nothing */                        \
+    X(explicit_pads, CLEAN, false, 0)    /* padding in numbers */                                  \
+    X(fold_pad, CLEAN, true, 0)          /* pads into convolutions and pools */                    \
     X(fold_batch_norm, CLEAN, true, 1e-5) /* into weights, or a factor and an offset */            \
     X(fold_scale, CLEAN, true, 1e-6)     /* factors and offsets into weights and biases */         \
     X(clean_dce, CLEAN, true, 0)         /* and what nobody reads any more */                      \
@@ -52,6 +54,7 @@
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
     X(fuse_attention, FUSE, false, 1e-6) /* softmax(q k^T) v as one node */                        \
     X(attention_dce, FUSE, true, 0)      /* its parts, before readers are counted */               \
+    X(absorb_transpose, FUSE, true, 1e-6) /* products read operands transposed */                   \
     X(fuse_epilogue, FUSE, true, 1e-6) /* bias, activation, residual onto what makes the value */  \
     X(fuse_pointwise, FUSE, false, 1e-6) /* what is left of pointwise nodes, in groups */          \
     X(fuse_reduce, FUSE, false, 1e-6)  /* pointwise work into the reduction that reads it */       \

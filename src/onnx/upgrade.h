@@ -61,15 +61,15 @@ cm_status cm_up_cast(cm_pending *u, cm_value *x, cm_dtype to, cm_value **out) CM
 cm_status cm_up_result(cm_pending *u, int i, cm_value *v) CM_MUST_USE;
 
 /* The upgrades, as versions.def names them. */
+/* clang-format off */
 #define CM_UPGRADES(X)                                                                             \
-    X(axes)                                                                                        \
-    X(split)                                                                                       \
-    X(slice) X(top_k) X(reshape) X(tile) X(pad) X(clip) X(dft) X(scatter) X(broadcast) X(prelu)    \
-        X(gemm) X(softmax) X(concat) X(selu) X(upsample) X(resize_10) X(resize_11) X(grid_sample)  \
-            X(roi_align) X(batch_norm) X(group_norm) X(dropout) X(lp_pool) X(average_pool) X(rnn)  \
-                X(cast_by_name) X(cast_small) X(one_hot) X(label_encoder) X(scan)                  \
-                    X(flex_attention) X(affine) X(scale) X(scaled_curve) X(image_scaler) X(crop)   \
-                        X(dynamic_slice) X(constant_fill) X(beam_search) X(greedy_search)
+    X(axes) X(split) X(slice) X(top_k) X(reshape) X(tile) X(pad) X(clip) X(dft) X(scatter)         \
+    X(broadcast) X(prelu) X(gemm) X(softmax) X(concat) X(selu) X(upsample) X(resize_10)            \
+    X(resize_11) X(grid_sample) X(roi_align) X(batch_norm) X(group_norm) X(dropout) X(lp_pool)     \
+    X(average_pool) X(rnn) X(cast_by_name) X(cast_small) X(one_hot) X(label_encoder) X(scan)       \
+    X(flex_attention) X(affine) X(scale) X(scaled_curve) X(image_scaler) X(crop)                   \
+    X(dynamic_slice) X(constant_fill) X(beam_search) X(greedy_search)
+/* clang-format on */
 #define X(id) cm_status cm_up_##id(cm_pending *u);
 CM_UPGRADES(X)
 #undef X

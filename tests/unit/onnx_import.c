@@ -204,7 +204,7 @@ static void bounds_expansion(void **state)
     cm_buf_init(&all, NULL);
     for (int i = 0; i < 60; i++) {
         cm_buf f;
-        char name[8], next[8];
+        char name[16], next[16];
         snprintf(name, sizeof name, "f%d", i);
         snprintf(next, sizeof next, "f%d", i + 1);
         cm_buf_init(&f, NULL);

@@ -300,8 +300,11 @@ static bool starts(const char *line, const char *key)
 
 static void copy_rest(char *to, size_t n, const char *line, const char *key)
 {
-    snprintf(to, n, "%s", line + strlen(key));
-    to[strcspn(to, "\n")] = 0;
+    line += strlen(key);
+    size_t k = strcspn(line, "\n");
+    k = k < n ? k : n - 1;
+    memcpy(to, line, k);
+    to[k] = 0;
 }
 
 static int run_file(const char *path)

@@ -97,9 +97,9 @@ static cm_status infer_skip(cm_infer *f)
             cm_infer_unknown(f, o);
         return CM_OK;
     }
-    CM_TRY(cm_expect_rank(f, 0, "input", 2, 3));
+    CM_TRY(cm_expect_rank(f, 0, "input", 2, CM_MAX_RANK));
     int rank = cm_infer_rank(f, 0);
-    cm_dim hidden = cm_infer_dim(f, 0, rank - 1), row[3];
+    cm_dim hidden = cm_infer_dim(f, 0, rank - 1), row[CM_MAX_RANK];
     CM_TRY(cm_expect_rank(f, 1, "skip", 2, rank));
     for (int i = 0; cm_expect_known(f, 1) && i < cm_infer_rank(f, 1); i++) {
         cm_dim d = cm_infer_dim(f, 1, i), want = cm_infer_dim(f, 0, rank - cm_infer_rank(f, 1) + i);

@@ -56,6 +56,7 @@
     X(attention_dce, FUSE, true, 0)      /* its parts, before readers are counted */               \
     X(absorb_transpose, FUSE, true, 1e-6) /* products read operands transposed */                   \
     X(fuse_epilogue, FUSE, true, 1e-6) /* bias, activation, residual onto what makes the value */  \
+    X(fuse_skip_norm, FUSE, false, 1e-6) /* sums that no product took onto normalisations */       \
     X(fuse_pointwise, FUSE, false, 1e-6) /* what is left of pointwise nodes, in groups */          \
     X(fuse_reduce, FUSE, false, 1e-6)  /* pointwise work into the reduction that reads it */       \
     X(fuse_dce, FUSE, true, 0)           /* drop what the fusions left over */

@@ -314,17 +314,25 @@ static cm_status read_table(cm_eval *e, const places *at, int input, int which, 
     return CM_OK;
 }
 
+/* Rows of the table; numbers below 0 count from its end, as Gather's do. */
 static cm_status read_ids(cm_eval *e, int ids, int table, const int64_t **out)
 {
     *out = NULL;
     if (ids < 0 || !cm_eval_has(e, ids))
         return CM_OK;
-    CM_TRY(cm_eval_as_i64(e, ids, out));
+    const int64_t *given;
+    void *memory;
+    CM_TRY(cm_eval_as_i64(e, ids, &given));
     int64_t n = cm_tensor_elems(cm_eval_in(e, ids)), rows = cm_eval_in(e, table)->dims[0];
-    for (int64_t i = 0; i < n; i++)
-        if ((*out)[i] < 0 || (*out)[i] >= rows)
+    CM_TRY(cm_eval_scratch(e, (size_t)n, sizeof(int64_t), &memory));
+    int64_t *row = memory;
+    for (int64_t i = 0; i < n; i++) {
+        if (given[i] < -rows || given[i] >= rows)
             return cm_fail(e->cx, CM_ERR_DATA, "index %lld into an embedding of %lld rows",
-                           (long long)(*out)[i], (long long)rows);
+                           (long long)given[i], (long long)rows);
+        row[i] = given[i] < 0 ? given[i] + rows : given[i];
+    }
+    *out = row;
     return CM_OK;
 }
 

@@ -17,6 +17,8 @@
  * numerics: the sum is not rounded to the element type
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <string.h>
+
 #include "passes/forms.h"
 
 enum { MOST_TERMS = 3 };
@@ -91,8 +93,15 @@ static bool is_count(embeddings *e, const cm_value *v)
 static bool looked_up(const embeddings *e, const cm_value *v)
 {
     int rank = cm_rank(v);
-    return cm_is_const(v) && (rank == 2 || (rank == 3 && v->type.dims[0] == 1)) &&
-           v->type.dims[rank - 2] == e->length && v->type.dims[rank - 1] == e->hidden;
+    if (!cm_is_const(v) || rank < 2 || rank > 3 || v->type.dims[rank - 2] != e->length ||
+        v->type.dims[rank - 1] != e->hidden)
+        return false;
+    size_t bytes = (size_t)(e->length * e->hidden) * cm_dtype_size(v->type.dtype);
+    const char *data = v->constant->data;
+    for (int64_t b = 1; rank == 3 && b < v->type.dims[0]; b++)
+        if (memcmp(data, data + (size_t)b * bytes, bytes) != 0)
+            return false;
+    return rank == 2 || v->type.dims[0] > 0;
 }
 
 static bool add_term(embeddings *e, cm_value *v)
@@ -151,7 +160,7 @@ static bool order_terms(embeddings *e)
     return true;
 }
 
-/* A constant table [length, hidden] from [1, length, hidden]. */
+/* The first rows of a constant [batch, length, hidden]. */
 static cm_status flat_table(cm_rewriter *rw, cm_network *g, cm_value *v, cm_value **out)
 {
     *out = v;
@@ -164,12 +173,24 @@ static cm_status flat_table(cm_rewriter *rw, cm_network *g, cm_value *v, cm_valu
     return cm_network_add_constant(rw->cx, g, v->name, t, out);
 }
 
+static cm_status no_bias(cm_rewriter *rw, const cm_node *n, int64_t hidden, cm_value **out)
+{
+    double *zero;
+    CM_NEW_N(rw->cx, rw->cx->scratch, zero, hidden, double);
+    memset(zero, 0, (size_t)hidden * sizeof *zero);
+    return cm_make_const_f64(rw->cx, n->network, "bias", n->in[0]->type.dtype, 1, &hidden, zero,
+                             out);
+}
+
 static cm_status make(cm_rewriter *rw, cm_node *n, embeddings *e)
 {
     cm_op_id op = CM_OP_MS_EMBED_LAYER_NORMALIZATION;
-    cm_value *in[9] = {e->term[0].ids, NULL, e->term[0].table, NULL, NULL, n->in[1],
-                       n->in[2],       NULL, e->term[1].ids};
+    cm_value *in[9] = {[0] = e->term[0].ids, [2] = e->term[0].table, [5] = n->in[1]};
     void *attr;
+    in[6] = n->n_in > 2 ? n->in[2] : NULL;
+    in[8] = e->term[1].ids;
+    if (!in[6])
+        CM_TRY(no_bias(rw, n, e->hidden, &in[6]));
     CM_TRY(flat_table(rw, n->network, e->term[1].table, &in[3]));
     if (e->n_terms > 2) {
         in[1] = e->term[2].ids;
@@ -185,10 +206,10 @@ static bool has_form(const cm_node *n)
     const cm_value *s = n->in[0];
     int64_t axis = cm_int(n, "axis");
     cm_dtype t = s->type.dtype;
-    if (cm_rank(s) != 3 || (axis != -1 && axis != 2) || !cm_one_output(n) || n->n_in < 3 ||
-        !n->in[2] || (t != CM_F32 && t != CM_F16 && t != CM_BF16))
+    if (cm_rank(s) != 3 || (axis != -1 && axis != 2) || !cm_one_output(n) || s->type.dims[2] < 1 ||
+        (t != CM_F32 && t != CM_F16 && t != CM_BF16))
         return false;
-    for (int i = 1; i < 3; i++)
+    for (int i = 1; i < n->n_in; i++)
         if (cm_rank(n->in[i]) != 1 || n->in[i]->type.dims[0] != s->type.dims[2] ||
             n->in[i]->type.dtype != t)
             return false;

@@ -50,8 +50,8 @@
     X(fuse_layer_norm, FUSE, false, 1e-5) /* mean and variance over the last axes */               \
     X(fuse_rms_norm, FUSE, false, 1e-5)   /* mean square over the last axes */                     \
     X(fuse_group_norm, FUSE, false, 1e-6) /* groups of channels, reshaped */                       \
-    X(fuse_embed_norm, FUSE, false, 1e-6) /* embeddings, their sum and its normalisation */        \
     X(norm_dce, FUSE, true, 0)            /* the pieces */                                         \
+    X(fuse_embed_norm, FUSE, false, 1e-6) /* embeddings, their sum and its normalisation */        \
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
     X(fuse_attention, FUSE, false, 1e-6) /* softmax(q k^T) v as one node */                        \
     X(attention_dce, FUSE, true, 0)      /* its parts, before readers are counted */               \

@@ -8,8 +8,8 @@
  *
  * RMSNormalization becomes SkipSimplifiedLayerNormalization. Both terms have the shape of the sum; scale and
  * bias have one number for each element of the last axis. The sum is handed out when others read it. Comes
- * after fuse_epilogue: a sum of which a product makes one term belongs to that product. Not when the
- * element types differ, or the normalisation is over more than the last axis.
+ * after fuse_epilogue: a sum of which a product makes one term belongs to that product. Scale and result
+ * may have another element type than the sum. Not when the normalisation is over more than the last axis.
  *
  * needs: types, uses, fuse_epilogue    keeps: types, uses
  * numerics: the sum is not rounded to the element type
@@ -22,11 +22,15 @@ static bool is_rms(const cm_node *n)
     return n->op->id == CM_OP_RMS_NORMALIZATION;
 }
 
-/* One number for each element of x's last axis, of its type. */
-static bool is_row(const cm_value *v, const cm_value *x)
+/* One number of type t for each element of x's last axis. */
+static bool is_row(const cm_value *v, const cm_value *x, cm_dtype t)
 {
-    return cm_rank(v) == 1 && v->type.dims[0] == x->type.dims[cm_rank(x) - 1] &&
-           v->type.dtype == x->type.dtype;
+    return cm_rank(v) == 1 && v->type.dims[0] == x->type.dims[cm_rank(x) - 1] && v->type.dtype == t;
+}
+
+static bool is_common(cm_dtype t)
+{
+    return t == CM_F32 || t == CM_F16 || t == CM_BF16;
 }
 
 static bool is_over_last_axis(const cm_node *n)
@@ -40,15 +44,15 @@ static const char *objection(const cm_node *n, const cm_node *add)
 {
     const cm_value *s = add->out[0];
     int own = cm_node_own_inputs(n);
-    cm_dtype t = s->type.dtype;
+    cm_dtype t = n->in[1]->type.dtype;
     if (cm_rank(s) < 2 || !is_over_last_axis(n))
         return "it is not over the last axis of two or more";
     if (!cm_same_shape(add->in[0], s) || !cm_same_shape(add->in[1], s))
         return "the terms of the sum differ in shape";
-    if (t != CM_F32 && t != CM_F16 && t != CM_BF16)
+    if (!is_common(t) || !is_common(s->type.dtype))
         return "its element type is none of float32, float16 and bfloat16";
-    if (!is_row(n->in[1], s) || (own > 2 && n->in[2] && !is_row(n->in[2], s)))
-        return "its scale or bias has another type than one row of the sum";
+    if (!is_row(n->in[1], s, t) || (own > 2 && n->in[2] && !is_row(n->in[2], s, t)))
+        return "its scale or bias has not the shape of one row of the sum";
     if (n->epilogue.program && !cm_sole_use(s))
         return "the sum is read by others, and the result is worked on";
     for (int i = 1; i < own; i++) /* the new node stands where the sum does */
@@ -68,7 +72,8 @@ static void terms(const cm_node *add, cm_value **x, cm_value **skip, cm_value **
     for (int i = 0; i < 2; i++) {
         const cm_node *a = cm_sole_use(add->in[i]) ? cm_made_by(add->in[i], CM_OP_ADD) : NULL;
         for (int k = 0; a && k < 2; k++) {
-            if (!is_row(a->in[k], add->out[0]) || !cm_same_shape(a->in[1 - k], add->out[0]))
+            if (!is_row(a->in[k], add->out[0], add->out[0]->type.dtype) ||
+                !cm_same_shape(a->in[1 - k], add->out[0]))
                 continue;
             *x = a->in[1 - k];
             *skip = add->in[1 - i];

@@ -587,6 +587,9 @@ static bool find_masks(found *m)
         }
     }
     m->n_biases = k;
+    double same;
+    if (m->mask.v && cm_splat(m->mask.v, &same) && (same != 0) == m->mask_keeps)
+        m->mask.v = NULL; /* forbids nothing */
     if (!m->mask.v)
         return true;
     if (!m->causal && cm_is_causal_mask(m->mask.v, m->q.rows, m->k.rows, m->mask_keeps)) {

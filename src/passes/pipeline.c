@@ -55,6 +55,8 @@
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
     X(fuse_attention, FUSE, false, 1e-6) /* softmax(q k^T) v as one node */                        \
     X(attention_dce, FUSE, true, 0)      /* its parts, before readers are counted */               \
+    X(fuse_qkv, FUSE, false, 0)          /* products of one input as one product */                \
+    X(qkv_dce, FUSE, true, 0)            /* those that it replaced */                              \
     X(absorb_transpose, FUSE, true, 1e-6) /* products read operands transposed */                   \
     X(fuse_epilogue, FUSE, true, 1e-6) /* bias, activation, residual onto what makes the value */  \
     X(fuse_skip_norm, FUSE, false, 1e-6) /* sums that no product took onto normalisations */       \
@@ -68,6 +70,7 @@
 #define cm_pass_norm_dce   cm_pass_dce
 #define cm_pass_fuse_dce   cm_pass_dce
 #define cm_pass_attention_dce cm_pass_dce
+#define cm_pass_qkv_dce cm_pass_dce
 #define cm_pass_clean_dce  cm_pass_dce
 #define cm_pass_control_fold cm_pass_fold_constants
 #define cm_pass_control_identity cm_pass_identity

@@ -14,10 +14,12 @@ typedef struct {
 typedef struct {
     uint64_t present;
     int64_t axis, p;
+    float epsilon; /* ours: the least that is divided by */
 } lp_attr;
 
 CM_ATTRS(mean_variance_normalization, mean_variance_attr, CM_ATTR_INTS(mean_variance_attr, axes, 0))
-CM_ATTRS(lp_normalization, lp_attr, CM_ATTR_INT(lp_attr, axis, -1), CM_ATTR_INT(lp_attr, p, 2))
+CM_ATTRS(lp_normalization, lp_attr, CM_ATTR_INT(lp_attr, axis, -1), CM_ATTR_INT(lp_attr, p, 2),
+         CM_ATTR_FLOAT(lp_attr, epsilon, 0))
 
 /* MeanVarianceNormalization's axes when none are given. */
 static const int64_t default_axes[] = {0, 2, 3};
@@ -94,6 +96,7 @@ static cm_status eval_mean_variance(cm_eval *e)
 typedef struct {
     cm_lanes lanes;
     int64_t p;
+    double epsilon;
     double *v;
 } job;
 
@@ -107,6 +110,7 @@ static void lp_lanes(void *arg, int64_t begin, int64_t end)
             norm += j->p == 1 ? fabs(v[k * step]) : v[k * step] * v[k * step];
         if (j->p == 2)
             norm = sqrt(norm);
+        norm = norm < j->epsilon ? j->epsilon : norm;
         for (int64_t k = 0; k < j->lanes.n; k++)
             v[k * step] = norm == 0 ? 0 : v[k * step] / norm;
     }
@@ -120,7 +124,7 @@ static cm_status eval(cm_eval *e)
     const cm_tensor *x = cm_eval_in(e, 0);
     int axis;
     CM_TRY(cm_axis(e->cx, a->axis, x->rank, &axis));
-    job j = {.lanes = cm_lanes_of(x, axis), .p = a->p};
+    job j = {.lanes = cm_lanes_of(x, axis), .p = a->p, .epsilon = a->epsilon};
     if (cm_tensor_elems(x) == 0)
         return CM_OK;
     CM_TRY(cm_eval_copy_f64(e, 0, &j.v));

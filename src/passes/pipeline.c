@@ -45,6 +45,7 @@
     X(fuse_hardswish, FUSE, false, 1e-5)  /* HardSigmoid, HardSwish */                             \
     X(fuse_leaky, FUSE, false, 1e-6)      /* LeakyRelu, PRelu */                                   \
     X(fuse_softmax, FUSE, false, 1e-6)    /* Softmax, LogSoftmax */                                \
+    X(fuse_l2_norm, FUSE, false, 1e-6)    /* rows divided by their length */                       \
     X(activation_dce, FUSE, true, 0)      /* the pieces */                                         \
     X(fuse_instance_norm, FUSE, false, 1e-5) /* mean and variance of each channel */               \
     X(fuse_layer_norm, FUSE, false, 1e-5) /* mean and variance over the last axes */               \

@@ -87,5 +87,8 @@ cm_status cm_optimise(cm_ctx *cx, cm_network *g, const cm_optimise_options *o, i
 /* One pass, on g and everything nested, until it has nothing more to do: for tests. */
 cm_status cm_pass_apply(cm_ctx *cx, cm_network *g, const cm_pass *pass,
                         int64_t *rewrites) CM_MUST_USE;
+/* The same with options of the optimiser. */
+cm_status cm_pass_apply_with(cm_ctx *cx, cm_network *g, const cm_pass *pass,
+                             const cm_optimise_options *o, int64_t *rewrites) CM_MUST_USE;
 
 #endif

@@ -59,6 +59,10 @@
     X(fuse_qkv, FUSE, false, 0)          /* products of one input as one product */                \
     X(qkv_dce, FUSE, true, 0)            /* those that it replaced */                              \
     X(absorb_transpose, FUSE, true, 1e-6) /* products read operands transposed */                   \
+    X(precision, PRECISION, false, 0)    /* float16 or bfloat16, when asked for */                 \
+    X(precision_casts, PRECISION, true, 0) /* casts that meet */                                   \
+    X(precision_identity, PRECISION, true, 0) /* and cancel */                                     \
+    X(precision_dce, PRECISION, true, 0) /* or have no reader */                                   \
     X(fuse_epilogue, FUSE, true, 1e-6) /* bias, activation, residual onto what makes the value */  \
     X(fuse_skip_norm, FUSE, false, 1e-6) /* sums that no product took onto normalisations */       \
     X(fuse_pointwise, FUSE, false, 1e-6) /* what is left of pointwise nodes, in groups */          \
@@ -75,6 +79,9 @@
 #define cm_pass_clean_dce  cm_pass_dce
 #define cm_pass_control_fold cm_pass_fold_constants
 #define cm_pass_control_identity cm_pass_identity
+#define cm_pass_precision_casts cm_pass_merge_casts
+#define cm_pass_precision_identity cm_pass_identity
+#define cm_pass_precision_dce cm_pass_dce
 #define cm_pass_refold     cm_pass_fold_constants
 #define cm_pass_reidentity cm_pass_identity
 
@@ -205,12 +212,18 @@ cm_status cm_optimise(cm_ctx *cx, cm_network *g, const cm_optimise_options *o, i
     return CM_OK;
 }
 
-cm_status cm_pass_apply(cm_ctx *cx, cm_network *g, const cm_pass *pass, int64_t *rewrites)
+cm_status cm_pass_apply_with(cm_ctx *cx, cm_network *g, const cm_pass *pass,
+                             const cm_optimise_options *o, int64_t *rewrites)
 {
-    static const cm_optimise_options defaults = CM_OPTIMISE_DEFAULT;
-    cm_rewriter rw = {.cx = cx, .limit = INT64_MAX, .options = &defaults};
+    cm_rewriter rw = {.cx = cx, .limit = o->stop_after_rewrite, .options = o};
     CM_TRY(run_pass(&rw, pass, g));
     if (rewrites)
         *rewrites += rw.n_rewrites;
     return CM_OK;
+}
+
+cm_status cm_pass_apply(cm_ctx *cx, cm_network *g, const cm_pass *pass, int64_t *rewrites)
+{
+    static const cm_optimise_options defaults = CM_OPTIMISE_DEFAULT;
+    return cm_pass_apply_with(cx, g, pass, &defaults, rewrites);
 }

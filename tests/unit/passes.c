@@ -4,6 +4,7 @@
  *
  *     case: a name
  *     run: pass pass ...        in this order
+ *     precision: fp16           or bf16: as the optimiser is asked for; keep NAME: that node stays in f32
  *     tolerance: 1e-5           how far answers may move (default 1e-6 of the largest)
  *     in:
  *       a network in the text form
@@ -30,7 +31,7 @@
 
 typedef struct {
     const char *file;
-    char name[128], run[256], in[16384], out[16384], not_op[128];
+    char name[128], run[256], precision[64], in[16384], out[16384], not_op[128];
     double tolerance;
     int line;
 } text_case;
@@ -269,12 +270,22 @@ static void run_case(const text_case *c)
     job_init(&j);
     cm_network *before = parse(c, &j, c->in), *g = parse(c, &j, c->in);
     char names[256], *save = NULL;
+    const char *keep = strstr(c->precision, "keep ");
+    cm_optimise_options o = CM_OPTIMISE_DEFAULT;
+    o.precision = !strncmp(c->precision, "fp16", 4)   ? CM_PRECISION_FP16
+                  : !strncmp(c->precision, "bf16", 4) ? CM_PRECISION_BF16
+                                                      : CM_PRECISION_FP32;
+    if (keep) {
+        keep += strlen("keep ");
+        o.keep_fp32 = &keep;
+        o.n_keep_fp32 = 1;
+    }
     snprintf(names, sizeof names, "%s", c->run);
     for (char *name = strtok_r(names, " ", &save); name; name = strtok_r(NULL, " ", &save)) {
         const cm_pass *p = cm_pass_find(name);
         if (!p)
             fail_msg("%s, case '%s': there is no pass '%s'", c->file, c->name, name);
-        OK(c, &j, cm_pass_apply(&j.cx, g, p, NULL));
+        OK(c, &j, cm_pass_apply_with(&j.cx, g, p, &o, NULL));
     }
     if (c->not_op[0]) {
         if (has_op(g, c->not_op))
@@ -330,6 +341,8 @@ static int run_file(const char *path)
             copy_rest(c.run, sizeof c.run, line, "run: ");
         } else if (starts(line, "not: ")) {
             copy_rest(c.not_op, sizeof c.not_op, line, "not: ");
+        } else if (starts(line, "precision: ")) {
+            copy_rest(c.precision, sizeof c.precision, line, "precision: ");
         } else if (starts(line, "tolerance: ")) {
             c.tolerance = atof(line + strlen("tolerance: "));
         } else if (starts(line, "in:")) {

@@ -3,12 +3,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "api/verify.h"
 #include "cli/model.h"
 
 typedef struct {
     cm_model_options model;
     const char *output;
-    bool quiet;
+    bool quiet, verify;
+    const char *inputs;
+    int64_t random;
 } build_options;
 
 /* model.onnx -> model.plan; anything else gets .plan appended. */
@@ -39,6 +42,25 @@ static void summarise(const cm_model *m, const char *path, double seconds)
            m->import_seconds + seconds, m->import_seconds);
 }
 
+/* Build while running the network after every pass, on the same inputs. */
+static cm_status compile_verified(cm_ctx *cx, const build_options *o, cm_network *g,
+                                  cm_compile_options *co, const char *path)
+{
+    cm_inputs in;
+    cm_verifier v;
+    CM_TRY(cm_inputs_of_network(cx, g, &o->model, o->inputs, (uint64_t)o->random, &in));
+    cm_status st = cm_verifier_init(cx, g, in.datum, (int)o->model.threads, &v);
+    co->optimise.after_pass = cm_verifier_after_pass;
+    co->optimise.user = &v;
+    if (st == CM_OK)
+        st = cm_compile_file(cx, g, co, path);
+    if (st == CM_OK && !o->quiet)
+        printf("verified: answers are the same after each of %d passes (%lld rewrites)\n",
+               v.n_checked, (long long)v.n_rewrites);
+    cm_verifier_deinit(&v);
+    return st;
+}
+
 static int run(cm_ctx *cx, void *options, int n_args, const char **args)
 {
     const build_options *o = options;
@@ -56,7 +78,8 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
         st = cm_model_import(cx, args[0], &o->model, &m);
     uint64_t start = cm_now_ns();
     if (st == CM_OK)
-        st = cm_compile_file(cx, m.network, &co, path);
+        st = o->verify ? compile_verified(cx, o, m.network, &co, path)
+                       : cm_compile_file(cx, m.network, &co, path);
     double seconds = (double)(cm_now_ns() - start) * 1e-9;
     cm_cli_progress_done(cx);
     if (st == CM_OK && !o->quiet)
@@ -70,8 +93,19 @@ static const cm_cli_option table[] = {
      offsetof(build_options, output)},
     {"quiet", NULL, "print nothing when all went well", CM_OPT_FLAG,
      offsetof(build_options, quiet)},
+    {"verify", NULL, "run the network after every pass; fail if one changes an answer", CM_OPT_FLAG,
+     offsetof(build_options, verify)},
+    {"inputs", "FILE", "inputs to verify with: .npz, .npy or .pb", CM_OPT_TEXT,
+     offsetof(build_options, inputs)},
+    {"random", "SEED", "random data to verify with, for inputs not given (default 1)", CM_OPT_INT,
+     offsetof(build_options, random)},
     CM_MODEL_OPTIONS(build_options, model),
 };
+
+static void defaults(void *options)
+{
+    ((build_options *)options)->random = 1;
+}
 
 const cm_cli_verb cm_verb_build = {
     .name = "build",
@@ -79,11 +113,15 @@ const cm_cli_verb cm_verb_build = {
     .usage = "[OPTION]... MODEL",
     .details =
         "Reads an ONNX model, checks it and writes a plan: one file that runs on any machine\n"
-        "with Cameo's runtime. Symbolic dims stay symbolic unless --dim or --shape fixes them.",
+        "with Cameo's runtime. Symbolic dims stay symbolic unless --dim or --shape fixes them.\n\n"
+        "--verify runs the network before and after every pass of the optimiser and names the first\n"
+        "pass that moves an answer further than it may: the output, the element, found and wanted.",
     .examples = "  cameo build model.onnx\n"
-                "  cameo build model.onnx --output fixed.plan --dim batch=8\n",
+                "  cameo build model.onnx --output fixed.plan --dim batch=8\n"
+                "  cameo build model.onnx --verify --inputs sample.npz\n",
     .options_bytes = sizeof(build_options),
     .options = table,
     .n_options = CM_COUNT(table),
+    .defaults = defaults,
     .run = run,
 };

@@ -53,6 +53,8 @@ typedef struct cm_cli_verb {
     X(inspect)                                                                                     \
     X(devices)                                                                                     \
     X(test_onnx)                                                                                   \
+    X(debug)                                                                                       \
+    X(explain)                                                                                     \
     X(documents)
 
 #define X(name) extern const cm_cli_verb cm_verb_##name;

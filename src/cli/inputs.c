@@ -260,6 +260,27 @@ cm_status cm_inputs_random(cm_ctx *cx, const cm_engine *e, const cm_model_option
     return CM_OK;
 }
 
+cm_status cm_inputs_of_network(cm_ctx *cx, cm_network *g, const cm_model_options *o,
+                               const char *file, uint64_t seed, cm_inputs *in)
+{
+    static const cm_compile_options as_it_is = {.no_optimise = true};
+    cm_buf plan;
+    cm_engine *e = NULL;
+    cm_buf_init(&plan, cx->allocator);
+    cm_status st = cm_compile_memory(cx, g, &as_it_is, &plan);
+    if (st == CM_OK)
+        st = cm_engine_open_memory(cx, plan.data, plan.n, false, NULL, &e);
+    if (st == CM_OK)
+        st = cm_inputs_create(cx, e, in);
+    if (st == CM_OK && file)
+        st = cm_inputs_add_file(cx, e, in, NULL, file);
+    if (st == CM_OK)
+        st = cm_inputs_random(cx, e, o, seed, in);
+    cm_engine_release(e);
+    cm_buf_deinit(&plan);
+    return st;
+}
+
 cm_status cm_inputs_set(cm_ctx *cx, cm_context *c, const cm_inputs *in)
 {
     for (int i = 0; i < in->n; i++) {

@@ -71,6 +71,9 @@ cm_status cm_inputs_add_file(cm_ctx *cx, const cm_engine *e, cm_inputs *in, cons
 /* Fill in what was not given. Symbolic dims take the value of --dim, else 1. */
 cm_status cm_inputs_random(cm_ctx *cx, const cm_engine *e, const cm_model_options *o, uint64_t seed,
                            cm_inputs *in) CM_MUST_USE;
+/* Data for a network that has no engine yet: from `file` (NULL: none), the rest from the seed. */
+cm_status cm_inputs_of_network(cm_ctx *cx, cm_network *g, const cm_model_options *o,
+                               const char *file, uint64_t seed, cm_inputs *in) CM_MUST_USE;
 cm_status cm_inputs_set(cm_ctx *cx, cm_context *c, const cm_inputs *in) CM_MUST_USE;
 
 #endif

@@ -72,6 +72,8 @@ typedef struct cm_optimise_options {
     /* Called after every pass that rewrote something. */
     cm_status (*after_pass)(void *user, cm_ctx *cx, cm_network *g, const cm_pass *pass,
                             int64_t n_rewrites);
+    /* Called before rewrite `number` (1, 2, ...) of `pass` at node n. */
+    void (*on_rewrite)(void *user, const char *pass, const cm_node *n, int64_t number);
     void *user;
 } cm_optimise_options;
 #define CM_OPTIMISE_DEFAULT                                                                        \

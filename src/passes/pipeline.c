@@ -107,10 +107,11 @@ const cm_pass *cm_pass_find(const char *name)
 
 bool cm_rewrite(cm_rewriter *rw, const cm_node *n)
 {
-    (void)n;
     if (rw->n_rewrites >= rw->limit)
         return false;
     rw->n_rewrites++;
+    if (rw->options->on_rewrite)
+        rw->options->on_rewrite(rw->options->user, rw->pass, n, rw->n_rewrites);
     return true;
 }
 

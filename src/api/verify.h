@@ -1,0 +1,50 @@
+/* verify.h -- does the optimiser keep a network's answers? It is run before and after each pass.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_API_VERIFY_H
+#define CM_API_VERIFY_H
+
+#include "passes/passes.h"
+
+/* What a network answered: copies, in an arena. */
+typedef struct cm_answers {
+    int n;
+    const char **name;
+    cm_datum *out;
+} cm_answers;
+
+/* The worst place where two sets of answers differ. */
+typedef struct cm_difference {
+    const char *output;
+    char what[160]; /* "element 17 is 3.5, was 3.25", or what changed besides elements */
+    double distance; /* relative to the output's largest magnitude, at least 1; INFINITY: the type */
+} cm_difference;
+
+/* Run `g` as it is, on the reference evaluators: `in` has a datum for each input. */
+cm_status cm_answer(cm_ctx *cx, cm_network *g, const cm_datum *in, int threads, cm_arena *arena,
+                    cm_answers *out) CM_MUST_USE;
+/* The worst difference into *out; its distance is 0 when there is none. */
+void cm_answers_compare(const cm_answers *found, const cm_answers *wanted, cm_difference *out);
+/* How far answers may move by `tolerance` where half-precision values are rounded on the way. */
+double cm_tolerance_for(const cm_network *g, double tolerance);
+
+/* Watches an optimisation. */
+typedef struct cm_verifier {
+    const cm_datum *in;
+    int threads;
+    cm_arena arena[2]; /* the answers before the pass, and after it */
+    int now;
+    cm_answers wanted;
+    int64_t n_rewrites; /* when `wanted` was computed */
+    int n_checked;
+} cm_verifier;
+
+/* Run g for the first time. cm_verifier_deinit also after a failure. */
+cm_status cm_verifier_init(cm_ctx *cx, cm_network *g, const cm_datum *in, int threads,
+                           cm_verifier *v) CM_MUST_USE;
+void cm_verifier_deinit(cm_verifier *v);
+/* For cm_optimise_options.after_pass, with the verifier as `user`: CM_ERR_INTERNAL names the pass that
+ * moved an answer further than it declares, the output, the element, found and wanted. */
+cm_status cm_verifier_after_pass(void *user, cm_ctx *cx, cm_network *g, const cm_pass *pass,
+                                 int64_t n_rewrites) CM_MUST_USE;
+
+#endif

@@ -16,7 +16,8 @@ typedef struct cm_answers {
 typedef struct cm_difference {
     const char *output;
     char what[160]; /* "element 17 is 3.5, was 3.25", or what changed besides elements */
-    double distance; /* relative to the output's largest magnitude, at least 1; INFINITY: the type */
+    double
+        distance; /* relative to the output's largest magnitude, at least 1; INFINITY: the type */
 } cm_difference;
 
 /* Run `g` as it is, on the reference evaluators: `in` has a datum for each input. */

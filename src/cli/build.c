@@ -114,7 +114,8 @@ const cm_cli_verb cm_verb_build = {
     .details =
         "Reads an ONNX model, checks it and writes a plan: one file that runs on any machine\n"
         "with Cameo's runtime. Symbolic dims stay symbolic unless --dim or --shape fixes them.\n\n"
-        "--verify runs the network before and after every pass of the optimiser and names the first\n"
+        "--verify runs the network before and after every pass of the optimiser and names the "
+        "first\n"
         "pass that moves an answer further than it may: the output, the element, found and wanted.",
     .examples = "  cameo build model.onnx\n"
                 "  cameo build model.onnx --output fixed.plan --dim batch=8\n"

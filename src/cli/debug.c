@@ -198,11 +198,11 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
     bool found = false;
     if (n_args > 0 && strcmp(args[0], "bisect") != 0) {
         const char *near = cm_suggest(args[0], names, CM_COUNT(names));
-        return cm_cli_failed(
-            cx, cm_fail(cx, CM_ERR_ARGUMENT,
-                        near ? "debug knows no '%s'; did you mean '%s'?"
-                             : "debug knows no '%s'; try 'cameo debug bisect MODEL'",
-                        args[0], near));
+        return cm_cli_failed(cx,
+                             cm_fail(cx, CM_ERR_ARGUMENT,
+                                     near ? "debug knows no '%s'; did you mean '%s'?"
+                                          : "debug knows no '%s'; try 'cameo debug bisect MODEL'",
+                                     args[0], near));
     }
     if (n_args != 2)
         return cm_cli_failed(cx, cm_fail(cx, CM_ERR_ARGUMENT, "debug bisect needs one model"));

@@ -53,9 +53,9 @@ static void add_layers(const cm_network *g, json_t *to)
         json_t *from = json_array();
         for (int i = 0; i < n->n_from; i++)
             json_array_append_new(from, json_string(n->from[i]));
-        json_array_append_new(
-            to, json_pack("{s:s, s:s, s:s?, s:o}", "name", n->name, "operator", n->op->name,
-                          "epilogue", n->epilogue.program, "covers", from));
+        json_array_append_new(to, json_pack("{s:s, s:s, s:s?, s:o}", "name", n->name, "operator",
+                                            n->op->name, "epilogue", n->epilogue.program, "covers",
+                                            from));
         for (int s = 0; s < n->n_subs; s++)
             add_layers(n->subs[s], to);
     }
@@ -65,8 +65,8 @@ static cm_status print_json(cm_ctx *cx, const cm_network *g, const cm_near_miss 
 {
     json_t *near = json_array(), *layers = json_array();
     for (const cm_near_miss *m = misses; m; m = m->next)
-        json_array_append_new(near, json_pack("{s:s, s:s, s:s}", "pass", m->pass, "node", m->node,
-                                              "reason", m->why));
+        json_array_append_new(
+            near, json_pack("{s:s, s:s, s:s}", "pass", m->pass, "node", m->node, "reason", m->why));
     add_layers(g, layers);
     json_t *all = json_pack("{s:o, s:o}", "almostMatched", near, "layers", layers);
     if (!all)
@@ -113,7 +113,8 @@ const cm_cli_verb cm_verb_explain = {
     .summary = "what was fused, and what almost was",
     .usage = "[OPTION]... MODEL",
     .details =
-        "Optimises a model and lists the patterns that almost matched, pass by pass, each with its\n"
+        "Optimises a model and lists the patterns that almost matched, pass by pass, each with "
+        "its\n"
         "node and the condition that failed. Then every layer of the optimised network with the\n"
         "nodes of the model that it covers.",
     .examples = "  cameo explain model.onnx\n"

@@ -77,9 +77,10 @@ bool cm_reduced(cm_stats *s, cm_value *v, cm_op_id op, cm_value **of)
     if (!axes)
         return false;
     cm_note(&s->form, n);
-    if (s->axes && s->axes != axes)
+    if (s->axes && (s->axes != axes || !cm_same_shape(s->reduced, n->in[0])))
         s->confused = true;
     s->axes = axes;
+    s->reduced = n->in[0];
     *of = n->in[0];
     return true;
 }
@@ -159,7 +160,8 @@ static layout layout_of(const cm_stats *s, const cm_value *x, const cm_value *v)
 
 bool cm_stats_fit(const cm_stats *s, const cm_value *x)
 {
-    if (s->confused || !s->axes || cm_rank(x) < 1 || s->form.n_nodes == CM_FORM_MAX)
+    if (s->confused || !s->axes || cm_rank(x) < 1 || !cm_same_shape(s->reduced, x) ||
+        s->form.n_nodes == CM_FORM_MAX)
         return false;
     for (int i = 0; i < s->n_values; i++)
         if (layout_of(s, x, s->value[i]) == OTHER)

@@ -14,8 +14,9 @@ typedef struct cm_stats {
     int n_values;
     const cm_value *met[8]; /* those that met x */
     int n_met;
-    uint32_t axes; /* bit a: axis a of x is reduced; 0: no reduction met yet */
-    bool confused; /* too many, or axes that differ */
+    uint32_t axes;           /* bit a: axis a of x is reduced; 0: no reduction met yet */
+    const cm_value *reduced; /* what it is reduced from: of x's shape */
+    bool confused;           /* too many, or axes that differ */
 } cm_stats;
 
 /* v before Casts and changes of layout. */

@@ -63,9 +63,9 @@
     X(precision_casts, PRECISION, true, 0) /* casts that meet */                                   \
     X(precision_identity, PRECISION, true, 0) /* and cancel */                                     \
     X(precision_dce, PRECISION, true, 0) /* or have no reader */                                   \
-    X(fuse_epilogue, FUSE, true, 1e-6) /* bias, activation, residual onto what makes the value */  \
+    X(fuse_epilogue, FUSE, true, 1e-5) /* bias, activation, residual onto what makes the value */  \
     X(fuse_skip_norm, FUSE, false, 1e-6) /* sums that no product took onto normalisations */       \
-    X(fuse_pointwise, FUSE, false, 1e-6) /* what is left of pointwise nodes, in groups */          \
+    X(fuse_pointwise, FUSE, false, 1e-5) /* what is left of pointwise nodes, in groups */          \
     X(fuse_reduce, FUSE, false, 1e-6)  /* pointwise work into the reduction that reads it */       \
     X(fuse_dce, FUSE, true, 0)           /* drop what the fusions left over */
 /* clang-format on */

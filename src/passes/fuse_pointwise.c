@@ -38,10 +38,6 @@ typedef struct {
 static bool read_value(group *gr, cm_value *v, cm_program_arg *out)
 {
     double number;
-    if (!v) {
-        *out = cm_arg_number(0);
-        return true;
-    }
     if (cm_splat(v, &number) && cm_rank(v) == 0) {
         *out = cm_arg_number(number);
         return true;
@@ -68,9 +64,9 @@ static bool append_with(group *gr, const cm_node *n, const cm_value *inner,
 {
     cm_program_arg args[CM_PROGRAM_MAX];
     for (int i = 0; i < n->n_in; i++) {
-        if (i > 0 && n->op->id == CM_OP_CLIP)
-            args[i] = cm_arg_number(0); /* bounds are in the instruction, and broadcast nothing */
-        else if (n->in[i] && n->in[i] == inner)
+        if (!cm_program_reads(n, i))
+            args[i] = cm_arg_number(0);
+        else if (n->in[i] == inner)
             args[i] = inner_result;
         else if (!read_value(gr, n->in[i], &args[i]))
             return false;

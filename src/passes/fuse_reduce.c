@@ -61,8 +61,12 @@ static bool read_inputs(const cm_node *p, const cm_value *like, cm_value **in, i
     for (int i = 0; i < p->n_in; i++) {
         double number;
         int k = 0;
-        if (!p->in[i] || (cm_splat(p->in[i], &number) && cm_rank(p->in[i]) == 0)) {
-            args[i] = cm_arg_number(p->in[i] ? number : 0);
+        if (!cm_program_reads(p, i)) {
+            args[i] = cm_arg_number(0);
+            continue;
+        }
+        if (cm_splat(p->in[i], &number) && cm_rank(p->in[i]) == 0) {
+            args[i] = cm_arg_number(number);
             continue;
         }
         while (k < *n_in && in[k] != p->in[i])

@@ -64,6 +64,11 @@ static bool bound(const cm_node *n, int i, double absent, double *out)
     return i >= n->n_in || !n->in[i] || cm_splat(n->in[i], out);
 }
 
+bool cm_program_reads(const cm_node *n, int i)
+{
+    return n->in[i] && (i == 0 || n->op->id != CM_OP_CLIP);
+}
+
 static bool numbers_only(const cm_value *v)
 {
     if (!v || v->type.kind != CM_TENSOR)

@@ -8,6 +8,8 @@
 /* Can n be part of a program? One output, float (or bool, for comparisons) computed from floats and
  * bools; Casts between floats; attributes that are numbers. Also a cameo.Pointwise of one output. */
 bool cm_is_pointwise(const cm_node *n);
+/* Does what is appended for n read input i? Clip's bounds are numbers in it, whatever their shape. */
+bool cm_program_reads(const cm_node *n, int i);
 /* Append what n computes. args[i] stands for n's input i. The result's argument goes to *out. False:
  * the program has no room. */
 bool cm_append_node(cm_program *p, const cm_node *n, const cm_program_arg *args,

@@ -343,8 +343,10 @@ static inline cm_value *step_pool(maker *m)
     case 1:
         return batch_norm(m, x);
     case 2:
-        return OP(m, "InstanceNormalization", "", x, WEIGHT(m, CM_F32, size_of(x, 1)),
-                  WEIGHT(m, CM_F32, size_of(x, 1)));
+        return !size_of(x, 1)
+                   ? NULL
+                   : OP(m, "InstanceNormalization", "", x, WEIGHT(m, CM_F32, size_of(x, 1)),
+                        WEIGHT(m, CM_F32, size_of(x, 1)));
     default:
         return OP(m, ONE_OF(m, "MaxPool", "AveragePool"),
                   r == 4 ? ONE_OF(m, "kernel_shape=2,2", "kernel_shape=1,1",

@@ -56,6 +56,7 @@
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
     X(fuse_attention, FUSE, false, 1e-6) /* softmax(q k^T) v as one node */                        \
     X(attention_dce, FUSE, true, 0)      /* its parts, before readers are counted */               \
+    X(fuse_cache, FUSE, false, 0)        /* past and present keys and values into it */            \
     X(fuse_qkv, FUSE, false, 0)          /* products of one input as one product */                \
     X(qkv_dce, FUSE, true, 0)            /* those that it replaced */                              \
     X(absorb_transpose, FUSE, true, 1e-6) /* products read operands transposed */                   \

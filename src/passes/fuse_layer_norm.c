@@ -106,7 +106,8 @@ static cm_status visit(cm_rewriter *rw, cm_node *d)
     if (!cm_match_norm(d, &whole) || !whole.is_centred)
         return CM_OK;
     if (cm_last_axes(&whole.stats, cm_rank(whole.x)) < 0) {
-        cm_near(rw, d, "LayerNorm not fused: the mean is not over the last axes");
+        if (cm_one_axis(&whole.stats) < 0)
+            cm_near(rw, d, "LayerNorm not fused: the mean is not over the last axes");
         return CM_OK;
     }
     if ((whole.scale && !fits(&whole, whole.scale)) || (whole.bias && !fits(&whole, whole.bias))) {

@@ -49,6 +49,7 @@
     X(activation_dce, FUSE, true, 0)      /* the pieces */                                         \
     X(fuse_instance_norm, FUSE, false, 1e-5) /* mean and variance of each channel */               \
     X(fuse_layer_norm, FUSE, false, 1e-5) /* mean and variance over the last axes */               \
+    X(fuse_channel_norm, FUSE, false, 1e-5) /* mean and variance over another axis, transposed */  \
     X(fuse_rms_norm, FUSE, false, 1e-5)   /* mean square over the last axes */                     \
     X(fuse_group_norm, FUSE, false, 1e-6) /* groups of channels, reshaped */                       \
     X(norm_dce, FUSE, true, 0)            /* the pieces */                                         \

@@ -42,7 +42,7 @@ WANTED = {
     "torch/yolov8_like": {"silu": 29},
     "real/text/bert_toy_optimized_contrib": {"layer norm": 12, "gelu": 6, "erf": 0},
     "real/text/gpt2_past": {"layer norm": 25, "gelu": 12},
-    "real/text/magika_standard_v3_3": {"gelu": 2, "softmax": 1},
+    "real/text/magika_standard_v3_3": {"layer norm": 2, "gelu": 2, "softmax": 1},
     "real/classify/tinyvit_demo": {"layer norm": 9, "gelu": 12},
     "real/classify/cct_2_32_32_128_op20": {"layer norm": 5, "gelu": 2},
     "real/audio/gtcrn_simple": {"layer norm": 4},

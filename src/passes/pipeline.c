@@ -27,6 +27,7 @@
     X(cse, CLEAN, false, 0)              /* compute the same thing once */                         \
     X(merge_casts, CLEAN, true, 0)       /* one cast for two */                                    \
     X(constant_reshape, CLEAN, false, 0) /* reshapes without shape arithmetic */                   \
+    X(unflatten_products, CLEAN, true, 0) /* rows in the shape that they come in */                \
     X(merge_views, CLEAN, true, 0)       /* one reshape for a chain */                             \
     X(sink_transposes, CLEAN, true, 0)   /* transposes down, towards each other */                 \
     X(merge_transposes, CLEAN, true, 0)  /* one transpose for two */                               \

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "api/verify.h"
-#include "cli/model.h"
+#include "cli/precision.h"
 
 typedef struct {
     cm_model_options model;
@@ -12,6 +12,8 @@ typedef struct {
     bool quiet, verify;
     const char *inputs;
     int64_t random;
+    double tolerance; /* --precision auto */
+    cm_texts samples;
 } build_options;
 
 /* model.onnx -> model.plan; anything else gets .plan appended. */
@@ -61,6 +63,18 @@ static cm_status compile_verified(cm_ctx *cx, const build_options *o, cm_network
     return st;
 }
 
+static cm_status compile_options(cm_ctx *cx, const build_options *o, const char *path,
+                                 cm_compile_options *co)
+{
+    cm_model_options model = o->model;
+    cm_measure_options m = {&o->model, o->samples, o->tolerance, o->quiet};
+    bool measured = model.precision && !strcmp(model.precision, "auto");
+    if (measured)
+        model.precision = NULL;
+    CM_TRY(cm_model_compile_options(cx, &model, co));
+    return measured ? cm_measure_precision(cx, path, &m, co) : CM_OK;
+}
+
 static int run(cm_ctx *cx, void *options, int n_args, const char **args)
 {
     const build_options *o = options;
@@ -73,7 +87,7 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
     cm_cli_progress(cx);
     cm_model m = {0};
     cm_compile_options co;
-    cm_status st = cm_model_compile_options(cx, &o->model, &co);
+    cm_status st = compile_options(cx, o, args[0], &co);
     if (st == CM_OK)
         st = cm_model_import(cx, args[0], &o->model, &m);
     uint64_t start = cm_now_ns();
@@ -99,12 +113,18 @@ static const cm_cli_option table[] = {
      offsetof(build_options, inputs)},
     {"random", "SEED", "random data to verify with, for inputs not given (default 1)", CM_OPT_INT,
      offsetof(build_options, random)},
+    {"tolerance", "T", "--precision auto: how far outputs may move, of their scale (1e-2)",
+     CM_OPT_REAL, offsetof(build_options, tolerance)},
+    {"samples", "FILES", "--precision auto: inputs to measure on, .npz (default: random)",
+     CM_OPT_TEXTS, offsetof(build_options, samples)},
     CM_MODEL_OPTIONS(build_options, model),
 };
 
 static void defaults(void *options)
 {
-    ((build_options *)options)->random = 1;
+    build_options *o = options;
+    o->random = 1;
+    o->tolerance = 1e-2;
 }
 
 const cm_cli_verb cm_verb_build = {
@@ -116,10 +136,14 @@ const cm_cli_verb cm_verb_build = {
         "with Cameo's runtime. Symbolic dims stay symbolic unless --dim or --shape fixes them.\n\n"
         "--verify runs the network before and after every pass of the optimiser and names the "
         "first\n"
-        "pass that moves an answer further than it may: the output, the element, found and wanted.",
+        "pass that moves an answer further than it may: the output, the element, found and wanted.\n\n"
+        "--precision auto keeps in float32 the nodes that must stay there for the outputs to move "
+        "by no\n"
+        "more than --tolerance on the samples, puts the rest into float16 and says which and why.",
     .examples = "  cameo build model.onnx\n"
                 "  cameo build model.onnx --output fixed.plan --dim batch=8\n"
-                "  cameo build model.onnx --verify --inputs sample.npz\n",
+                "  cameo build model.onnx --verify --inputs sample.npz\n"
+                "  cameo build model.onnx --precision auto --tolerance 1e-3 --samples data.npz\n",
     .options_bytes = sizeof(build_options),
     .options = table,
     .n_options = CM_COUNT(table),

@@ -68,6 +68,41 @@ static cm_status import_options(cm_ctx *cx, const cm_model_options *o, cm_import
     return CM_OK;
 }
 
+static cm_status parse_precision(cm_ctx *cx, const char *text, cm_precision *out)
+{
+    static const char *const names[] = {"fp32", "tf32", "fp16", "bf16"};
+    for (int i = 0; i < CM_COUNT(names); i++)
+        if (!strcmp(text, names[i])) {
+            *out = (cm_precision)i;
+            return CM_OK;
+        }
+    if (!strcmp(text, "auto"))
+        return cm_fail(cx, CM_ERR_ARGUMENT, "--precision auto measures, and is for build only");
+    return cm_fail(cx, CM_ERR_ARGUMENT,
+                   "--precision %s: wanted fp32, tf32, fp16, bf16 or auto", text);
+}
+
+/* Drop the outputs that were not asked for. */
+static cm_status keep_outputs(cm_ctx *cx, cm_network *g, const cm_texts *names)
+{
+    for (int k = 0; k < names->n; k++) {
+        bool found = false;
+        for (int i = 0; i < g->n_outputs && !found; i++)
+            found = !strcmp(g->output_names[i], names->v[k]);
+        if (!found)
+            return cm_fail(cx, CM_ERR_ARGUMENT, "--only-outputs: the model has no output '%s'",
+                           names->v[k]);
+    }
+    for (int i = g->n_outputs - 1; i >= 0 && names->n; i--) {
+        bool wanted = false;
+        for (int k = 0; k < names->n && !wanted; k++)
+            wanted = !strcmp(g->output_names[i], names->v[k]);
+        if (!wanted)
+            cm_network_remove_output(g, i);
+    }
+    return CM_OK;
+}
+
 cm_status cm_model_compile_options(cm_ctx *cx, const cm_model_options *o, cm_compile_options *out)
 {
     *out = (cm_compile_options)CM_COMPILE_DEFAULT;
@@ -75,6 +110,10 @@ cm_status cm_model_compile_options(cm_ctx *cx, const cm_model_options *o, cm_com
     if (o->stop_after_rewrite > 0)
         out->optimise.stop_after_rewrite = o->stop_after_rewrite;
     out->optimise.stop_after = o->stop_after;
+    out->optimise.n_keep_fp32 = o->keep_fp32.n;
+    out->optimise.keep_fp32 = o->keep_fp32.v;
+    if (o->precision)
+        CM_TRY(parse_precision(cx, o->precision, &out->optimise.precision));
     if (!o->stop_after || cm_pass_find(o->stop_after))
         return CM_OK;
     const char *names[128];
@@ -110,6 +149,7 @@ cm_status cm_model_import(cm_ctx *cx, const char *path, const cm_model_options *
     cm_buf_init(&out->plan, cx->allocator);
     CM_TRY(import_options(cx, o, &io));
     CM_TRY(cm_onnx_import_file(cx, &out->arena, path, &io, &out->source, &out->network));
+    CM_TRY(keep_outputs(cx, out->network, &o->only_outputs));
     out->import_seconds = seconds_since(start);
     return CM_OK;
 }

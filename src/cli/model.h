@@ -23,6 +23,9 @@ typedef struct cm_model_options {
     cm_texts dims;    /* NAME=N */
     cm_texts shapes;  /* INPUT=1x3x224x224 */
     cm_texts outputs; /* extra outputs */
+    cm_texts only_outputs; /* the outputs to keep; none: all */
+    const char *precision; /* NULL: fp32 */
+    cm_texts keep_fp32;    /* nodes that stay in float32 */
     int64_t threads;
     bool no_optimise;
     int64_t stop_after_rewrite; /* 0: never */
@@ -35,6 +38,12 @@ typedef struct cm_model_options {
     {"shape", "INPUT=AxBxC", "give an input a shape", CM_OPT_TEXTS, offsetof(type, field.shapes)}, \
     {"outputs", "NAMES", "values to hand out besides the model's outputs", CM_OPT_TEXTS,           \
      offsetof(type, field.outputs)},                                                               \
+    {"only-outputs", "NAMES", "outputs to keep; what only others need is dropped", CM_OPT_TEXTS,     \
+     offsetof(type, field.only_outputs)},                                                          \
+    {"precision", "P", "fp32, tf32, fp16 or bf16 (build: or auto)", CM_OPT_TEXT,                   \
+     offsetof(type, field.precision)},                                                             \
+    {"keep-fp32", "NODES", "nodes that stay in float32 whatever --precision says", CM_OPT_TEXTS,   \
+     offsetof(type, field.keep_fp32)},                                                             \
     {"threads", "N", "threads to run with (0: one per core)", CM_OPT_INT,                          \
      offsetof(type, field.threads)},                                                               \
     {"no-optimise", NULL, "build the network as it is written", CM_OPT_FLAG,                       \

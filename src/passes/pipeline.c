@@ -62,7 +62,7 @@
     X(fuse_qkv, FUSE, false, 0)          /* products of one input as one product */                \
     X(qkv_dce, FUSE, true, 0)            /* those that it replaced */                              \
     X(absorb_transpose, FUSE, true, 1e-6) /* products read operands transposed */                   \
-    X(precision, PRECISION, false, 0)    /* float16 or bfloat16, when asked for */                 \
+    X(precision, PRECISION, false, 5e-2) /* float16 or bfloat16, when asked for */                 \
     X(precision_casts, PRECISION, true, 0) /* casts that meet */                                   \
     X(precision_identity, PRECISION, true, 0) /* and cancel */                                     \
     X(precision_dce, PRECISION, true, 0) /* or have no reader */                                   \

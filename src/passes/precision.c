@@ -39,6 +39,9 @@ static role role_of(const cm_node *n)
     case CM_OP_MS_ATTENTION:
     case CM_OP_MS_FUSED_MATMUL:
     case CM_OP_EINSUM:
+    case CM_OP_LSTM:
+    case CM_OP_GRU:
+    case CM_OP_RNN:
         return LEADS;
     case CM_OP_GATHER:
         return cm_is_const(n->in[0]) && cm_rank(n->in[0]) > 1 ? LEADS : MOVES;

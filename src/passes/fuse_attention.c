@@ -370,7 +370,8 @@ static bool find_values(found *m, cm_node *softmax)
         }
         if (!put_inside(m, p, next))
             return false;
-        if (next->in[0] == p && next->in[0] != next->in[1] && read_matmul(next, true, &m->pv))
+        if (next->n_in > 1 && next->in[0] == p && next->in[0] != next->in[1] &&
+            read_matmul(next, true, &m->pv))
             return m->pv.scale == 1;
         if (read_einsum(next, p, &m->pv))
             return true;

@@ -56,6 +56,7 @@
     X(norm_dce, FUSE, true, 0)            /* the pieces */                                         \
     X(fuse_embed_norm, FUSE, false, 1e-6) /* embeddings, their sum and its normalisation */        \
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
+    X(fuse_rotary, FUSE, false, 1e-6)    /* rotary position embeddings */                          \
     X(fuse_attention, FUSE, false, 1e-6) /* softmax(q k^T) v as one node */                        \
     X(attention_dce, FUSE, true, 0)      /* its parts, before readers are counted */               \
     X(fuse_cache, FUSE, false, 0)        /* past and present keys and values into it */            \

@@ -76,9 +76,28 @@ static bool is_read(const cm_node *n)
     return false;
 }
 
+/* Weights of a node that computes on quantised values, and whose result is quantised: they stay integers, so
+ * that the group stays whole. */
+static bool is_quantised_weight(const cm_node *n)
+{
+    cm_node *reader = cm_is(n, CM_OP_DEQUANTIZE_LINEAR) ? cm_only_reader(n->out[0]) : NULL;
+    if (!reader || reader->n_out != 1)
+        return false;
+    bool among = false;
+    for (int i = 0; i < reader->n_in; i++) {
+        const cm_node *d = cm_made_by(reader->in[i], CM_OP_DEQUANTIZE_LINEAR);
+        among = among || (d && d != n && !d->in[0]->constant);
+    }
+    for (const cm_use *u = reader->out[0]->uses; among && u; u = u->next)
+        if (u->node && (cm_is(u->node, CM_OP_QUANTIZE_LINEAR) || cm_is(u->node, CM_OP_RELU) ||
+                        cm_is(u->node, CM_OP_CLIP)))
+            return true;
+    return false;
+}
+
 static bool can_fold(const cm_node *n)
 {
-    if (!(n->op->traits & CM_PURE) || !n->op->family->eval)
+    if (!(n->op->traits & CM_PURE) || !n->op->family->eval || is_quantised_weight(n))
         return false;
     size_t from = 0;
     for (int i = 0; i < n->n_in; i++) {
@@ -225,7 +244,7 @@ static void note_late(late_list *late, cm_node *n)
     bool computes = (n->op->traits & CM_ELTWISE) != 0;
     if (!(n->op->traits & CM_PURE) || !n->op->family->eval || n->n_subs || n->n_out != 1 ||
         n->out[0]->type.kind != CM_TENSOR || n->out[0]->type.dtype == CM_STR ||
-        result_bytes(n) > MOST_BYTES)
+        result_bytes(n) > MOST_BYTES || is_quantised_weight(n))
         return;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i] || n->in[i]->constant)

@@ -22,6 +22,9 @@
     X(unroll_scans, CLEAN, true, 0)      /* short scans likewise */                                \
     X(control_fold, CLEAN, false, 0)     /* constants that all this made */                        \
     X(control_identity, CLEAN, true, 0)  /* and what does nothing now */                           \
+    X(drop_qdq, CLEAN, true, 0)          /* quantised values are moved as they are */              \
+    X(fuse_qdq, CLEAN, false, 1e-2)      /* and computed with as integers: one step apart */       \
+    X(qdq_dce, CLEAN, true, 0)           /* what stood around them */                              \
     X(expand_fused, CLEAN, false, 1e-6)  /* fused products as plain nodes */                       \
     X(canonical_gemm, CLEAN, false, 1e-6) /* one form of a product: MatMul, then plain nodes */    \
     X(cse, CLEAN, false, 0)              /* compute the same thing once */                         \
@@ -76,6 +79,7 @@
 
 /* A pass that runs again later in the pipeline has a second name there. */
 #define cm_pass_activation_dce cm_pass_dce
+#define cm_pass_qdq_dce    cm_pass_dce
 #define cm_pass_norm_dce   cm_pass_dce
 #define cm_pass_fuse_dce   cm_pass_dce
 #define cm_pass_attention_dce cm_pass_dce

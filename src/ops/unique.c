@@ -183,7 +183,7 @@ static cm_status write_y(cm_eval *e, int axis, const groups *g)
         return CM_OK;
     CM_TRY(cm_eval_alloc(e, Y, x->dtype, whole ? 1 : x->rank, dims));
     size_t size = cm_dtype_size(x->dtype);
-    for (int64_t o = 0; inner > 0 && o < outer; o++)
+    for (int64_t o = 0; inner > 0 && g->n > 0 && o < outer; o++)
         for (int64_t i = 0; i < g->n; i++)
             memcpy(cm_move_to(cm_eval_out(e, Y)->data, (o * g->n + i) * inner, size),
                    cm_move_at(x->data, (o * n + g->first[i]) * inner, size), (size_t)inner * size);

@@ -34,12 +34,15 @@
     X(merge_views, CLEAN, true, 0)       /* one reshape for a chain */                             \
     X(sink_transposes, CLEAN, true, 0)   /* transposes down, towards each other */                 \
     X(merge_transposes, CLEAN, true, 0)  /* one transpose for two */                               \
+    X(slices_to_split, CLEAN, false, 0)  /* slices that together are the whole */                  \
+    X(concat_split, CLEAN, true, 0)      /* put together and taken apart again */                  \
     X(refold, CLEAN, false, 0)           /* constants that the moves made */                       \
     X(reidentity, CLEAN, true, 0)        /* what they left doing nothing */                        \
     X(explicit_pads, CLEAN, false, 0)    /* padding in numbers */                                  \
     X(fold_pad, CLEAN, true, 0)          /* pads into convolutions and pools */                    \
     X(fold_batch_norm, CLEAN, true, 1e-5) /* into weights, or a factor and an offset */            \
     X(fold_scale, CLEAN, true, 1e-6)     /* factors and offsets into weights and biases */         \
+    X(fuse_integer_matmul, CLEAN, false, 1e-6) /* products of integers and their factor */         \
     X(clean_dce, CLEAN, true, 0)         /* and what nobody reads any more */                      \
     /* Compose: activations and normalisations from their pieces. */                               \
     X(fuse_clip, FUSE, true, 0)           /* one Clip for bounds in a row */                       \

@@ -35,7 +35,7 @@ static bool takes_part(const cm_attend *a, int64_t b, int64_t h, int64_t q, int6
 /* -infinity: the key does not take part. */
 static double bias_of(const cm_attend *a, int64_t b, int64_t h, int64_t q, int64_t k)
 {
-    if (!takes_part(a, b, h, q, k))
+    if (!takes_part(a, b, h, q, k) && !(a->fill && a->fill_biased))
         return -INFINITY;
     if (a->bias && a->bias_period)
         b %= a->bias_period;
@@ -107,7 +107,7 @@ static void attend_row(const cm_attend *a, int64_t b, int64_t h, int64_t r, doub
     for (int64_t j = 0; j < a->kv_len; j++) {
         double bias = bias_of(a, b, h, r, j);
         if (a->fill && !takes_part(a, b, h, r, j))
-            s[j] = *a->fill;
+            s[j] = a->fill_biased ? *a->fill + bias : *a->fill;
         else
             s[j] = bias == -INFINITY ? bias : s[j] + bias;
     }

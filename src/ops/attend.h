@@ -53,6 +53,7 @@ typedef struct cm_attend {
     bool from_bool; /* the bias was a boolean mask: scores that it rules out are shown as the lowest
                        finite number, as ONNX Runtime shows them, not as -infinity */
     const double *fill; /* NULL, or the score of keys that causality or `allow` forbid */
+    bool fill_biased;   /* the bias is added to that score too */
     cm_heads_out y;
     cm_heads_out scores; /* rows of kv_len */
     cm_score_mode score_mode;

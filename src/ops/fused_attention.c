@@ -13,7 +13,7 @@
  * packed tensor may be all three. Past and present are [batch, kv_heads, len, size]; the past
  * comes before k and v. bias and mask broadcast to [batch, heads, q_len, total]; with fewer batches than
  * there are they repeat. A score that the mask (false) or causality forbids becomes mask_value, or
- * takes no part when none is given; a row where none takes part is zero. is_causal lets the last
+ * takes no part when none is given (bias_last: the bias is added to mask_value too); a row where none takes part is zero. is_causal lets the last
  * query see all keys, the one before all but one, and so on. */
 #include <math.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 typedef struct {
     uint64_t present;
     float mask_value, scale, softcap;
-    int64_t is_causal, q_num_heads, kv_num_heads, head_size, v_head_size;
+    int64_t bias_last, is_causal, q_num_heads, kv_num_heads, head_size, v_head_size;
     cm_str q_layout, k_layout, v_layout, y_layout;
     cm_ints offsets, head_steps;
 } fused_attr;
@@ -36,6 +36,7 @@ CM_ATTRS(fused_attention, fused_attr, CM_ATTR_FLOAT(fused_attr, mask_value, 0),
          CM_ATTR_INT_REQUIRED(fused_attr, kv_num_heads), CM_ATTR_INT_REQUIRED(fused_attr, head_size),
          CM_ATTR_INT_REQUIRED(fused_attr, v_head_size), CM_ATTR_FLOAT(fused_attr, scale, 1),
          CM_ATTR_FLOAT(fused_attr, softcap, 0), CM_ATTR_INT(fused_attr, is_causal, 0),
+         CM_ATTR_INT(fused_attr, bias_last, 0),
          CM_ATTR_STR(fused_attr, q_layout, "bshd"), CM_ATTR_STR(fused_attr, k_layout, "bshd"),
          CM_ATTR_STR(fused_attr, v_layout, "bshd"), CM_ATTR_STR(fused_attr, y_layout, "bshd"),
          CM_ATTR_INTS(fused_attr, offsets, 0), CM_ATTR_INTS(fused_attr, head_steps, 0))
@@ -310,6 +311,7 @@ static cm_status eval(cm_eval *e)
         a.allow_arg = &mask;
     }
     a.fill = attr->present & HAS_MASK_VALUE ? &fill : NULL;
+    a.fill_biased = attr->bias_last != 0;
     if (cm_eval_wants(e, 0))
         a.y = output(cm_eval_out(e, 0), layout_of(attr->y_layout), &a);
     return cm_attend_run(e, &a);

@@ -47,7 +47,7 @@ typedef struct {
     double scale, softcap;
     bias biases[MOST_BIASES], mask;
     int n_biases;
-    bool mask_keeps, biased_after_mask, causal, retype;
+    bool mask_keeps, biased_after_mask, bias_last, causal, retype;
     double fill;
     int n_inside;
     cm_value *inside[MOST_INSIDE]; /* scores and probabilities on the way */
@@ -247,6 +247,10 @@ static bool take_bias(found *m, const cm_node *n, int x, double sign)
         m->why = "a bias has more axes than the scores, or stands before the soft cap";
         return false;
     }
+    if (m->bias_last) {
+        m->why = "biases are added before and after the mask";
+        return false;
+    }
     m->biases[m->n_biases++] = (bias){n->in[1 - x], sign * m->scale, n->in[x]};
     m->biased_after_mask |= !m->mask.v;
     return true;
@@ -262,10 +266,7 @@ static bool take_mask(found *m, const cm_node *n, int x)
         return false;
     }
     m->fill = fill * m->scale;
-    if (m->biased_after_mask && !(m->fill <= SWALLOWS_A_BIAS)) {
-        m->why = "a bias is added to scores that were masked";
-        return false;
-    }
+    m->bias_last = m->biased_after_mask && !(m->fill <= SWALLOWS_A_BIAS);
     m->mask = (bias){n->in[0], 1, n->in[x]};
     m->mask_keeps = x == 1;
     return true;
@@ -476,8 +477,11 @@ static bool keeps_rows(found *m)
     if (m->y.rows == m->q.rows)
         return true;
     m->retype = m->causal && !g->outer;
-    for (int i = 0; i < m->n_biases; i++)
-        m->retype = m->retype && cm_rank(m->biases[i].v) < 2;
+    for (int i = 0; i < m->n_biases; i++) {
+        const cm_type *t = &m->biases[i].v->type;
+        m->retype = m->retype && (t->rank < 2 || t->dims[t->rank - 2] == 1 ||
+                                  t->dims[t->rank - 2] == m->q.rows);
+    }
     return m->retype;
 }
 
@@ -697,6 +701,8 @@ static cm_status make_attr(cm_rewriter *rw, const found *m, cm_network *g, void 
     /* A causal row always has a key, and a masked score is as good as none beside it. */
     if (m->mask.v ? m->fill != -INFINITY : m->causal && m->fill > NOTHING_LEFT)
         CM_TRY(cm_attr_put_float(rw->cx, op, a, "mask_value", fmax(m->fill, -3.4028234663852886e38)));
+    if (m->bias_last && m->n_biases)
+        CM_TRY(cm_attr_put_int(rw->cx, op, a, "bias_last", 1));
     *out = a;
     return CM_OK;
 }

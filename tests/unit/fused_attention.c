@@ -44,6 +44,9 @@ static void test_values(void **state)
     SAME(eval("cameo.Attention", ONE "mask_value=-1e4", "f32[1,1,1]{0}", "f32[1,2,1]{1,1}",
               "f32[1,2,1]{2,4}", "-", "bool[1,2]{0,0}", NULL),
          "f32[1,1,1]{3}");
+    SAME(eval("cameo.Attention", ONE "mask_value=-5 bias_last=1", "f32[1,1,1]{0}", "f32[1,2,1]{1,1}",
+              "f32[1,2,1]{2,4}", "f32[1,2]{5,-1e4}", "bool[1,2]{0,0}", NULL),
+         "f32[1,1,1]{2}");
     /* Two heads, "h3d" packing; transposed keys; a bias of one batch for two. */
     SAME(eval("cameo.Attention", TWO "offsets=0,0,2 head_steps=3,1,3 k_layout=bhds",
               "f32[1,1,6]{0,1,2,0,4,5}", "f32[1,2,1,1]{1,1}", "f32[1,1,6]{0,1,2,3,4,5}", NULL),

@@ -67,7 +67,12 @@
     X(attention_dce, FUSE, true, 0)      /* its parts, before readers are counted */               \
     X(fuse_cache, FUSE, false, 0)        /* past and present keys and values into it */            \
     X(fuse_qkv, FUSE, false, 0)          /* products of one input as one product */                \
+    X(attention_unflatten, FUSE, true, 0) /* what reads an attention's rows */                     \
+    X(attention_views, FUSE, true, 0)    /* one reshape for a chain */                             \
+    X(attention_identity, FUSE, true, 0) /* and what does nothing now */                           \
     X(qkv_dce, FUSE, true, 0)            /* those that it replaced */                              \
+    X(batch_first, FUSE, false, 0)       /* attentions without transposes around */                \
+    X(batch_first_dce, FUSE, true, 0)    /* those */                                               \
     X(absorb_transpose, FUSE, true, 1e-6) /* products read operands transposed */                   \
     X(precision, PRECISION, false, 5e-2) /* float16 or bfloat16, when asked for */                 \
     X(precision_casts, PRECISION, true, 0) /* casts that meet */                                   \
@@ -87,6 +92,10 @@
 #define cm_pass_fuse_dce   cm_pass_dce
 #define cm_pass_attention_dce cm_pass_dce
 #define cm_pass_qkv_dce cm_pass_dce
+#define cm_pass_batch_first_dce cm_pass_dce
+#define cm_pass_attention_unflatten cm_pass_unflatten_products
+#define cm_pass_attention_views cm_pass_merge_views
+#define cm_pass_attention_identity cm_pass_identity
 #define cm_pass_clean_dce  cm_pass_dce
 #define cm_pass_control_fold cm_pass_fold_constants
 #define cm_pass_control_identity cm_pass_identity

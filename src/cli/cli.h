@@ -55,6 +55,7 @@ typedef struct cm_cli_verb {
     X(test_onnx)                                                                                   \
     X(debug)                                                                                       \
     X(explain)                                                                                     \
+    X(edit)                                                                                        \
     X(documents)
 
 #define X(name) extern const cm_cli_verb cm_verb_##name;

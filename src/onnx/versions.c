@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "onnx/export.h"
 #include "onnx/import.h"
 #include "onnx/upgrade.h"
 
@@ -83,4 +84,19 @@ cm_status cm_onnx_upgrade(cm_pending *u)
         if (u->version >= r->steps[i].from && u->version <= r->steps[i].to)
             CM_TRY(r->steps[i].run(u));
     return CM_OK;
+}
+
+int cm_onnx_export_version(const char *domain, const char *op)
+{
+    for (int i = 0; i < CM_COUNT(rows); i++) {
+        const row *r = &rows[i];
+        if (strcmp(r->op.name, op) != 0 || strcmp(r->op.domain, domain) != 0)
+            continue;
+        int version = atoi(r->op.since);
+        for (int k = 0; k < CM_COUNT(r->steps) && r->steps[k].run; k++)
+            if (r->steps[k].to >= version && r->steps[k].to < CM_ONNX_NEWEST_OPSET)
+                version = r->steps[k].to + 1;
+        return version;
+    }
+    return 0;
 }

@@ -1,0 +1,264 @@
+/* edit.c -- `cameo edit`: models changed and written as ONNX again.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/model.h"
+#include "onnx/export.h"
+
+typedef struct {
+    cm_model_options model;
+    cm_texts inputs, outputs, names;
+    bool external, quiet;
+} edit_options;
+
+/* ---- Edits ---------------------------------------------------------------------------------- */
+
+static cm_status apply_pass(cm_ctx *cx, cm_network *g, const char *name)
+{
+    const cm_pass *p = cm_pass_find(name);
+    return p ? cm_pass_apply(cx, g, p, NULL)
+             : cm_fail(cx, CM_ERR_INTERNAL, "there is no pass '%s'", name);
+}
+
+/* As the optimiser leaves it before it fuses: only operators that ONNX has. */
+static cm_status simplify(cm_ctx *cx, const edit_options *o, cm_network *g)
+{
+    cm_compile_options co;
+    CM_TRY(cm_model_compile_options(cx, &o->model, &co));
+    for (int i = 0; i < cm_n_passes && !o->model.stop_after; i++) {
+        if (cm_passes[i].phase != CM_PHASE_CLEAN)
+            break;
+        co.optimise.stop_after = cm_passes[i].name;
+    }
+    return cm_optimise(cx, g, &co.optimise, NULL, NULL);
+}
+
+static cm_status find_value(cm_ctx *cx, const cm_network *g, const char *name, cm_value **out)
+{
+    for (int i = 0; i < g->n_outputs; i++) {
+        if (!strcmp(g->output_names[i], name)) {
+            *out = g->outputs[i];
+            return CM_OK;
+        }
+    }
+    *out = cm_network_find_value(g, name);
+    if (!*out)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "the model has no value '%s'", name);
+    if ((*out)->network != g)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "'%s' is inside a nested graph", name);
+    return CM_OK;
+}
+
+/* The value is given from outside now. */
+static cm_status make_input(cm_ctx *cx, cm_network *g, const char *name)
+{
+    cm_value *v, *in;
+    CM_TRY(find_value(cx, g, name, &v));
+    if (!v->producer && !v->constant)
+        return CM_OK;
+    CM_TRY(cm_network_add_input(cx, g, NULL, &v->type, &in));
+    CM_TRY(cm_replace_uses(cx, v, in));
+    v->name = in->name;
+    in->name = cm_arena_strdup(g->arena, name);
+    return in->name ? CM_OK : cm_fail_memory(cx);
+}
+
+static bool is_listed(const cm_texts *t, const char *name)
+{
+    for (int i = 0; i < t->n; i++)
+        if (!strcmp(t->v[i], name))
+            return true;
+    return false;
+}
+
+static cm_status extract(cm_ctx *cx, const edit_options *o, cm_network *g)
+{
+    if (!o->inputs.n && !o->outputs.n)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "extract needs --inputs, --outputs or both");
+    int n_before = g->n_outputs;
+    for (int i = 0; i < o->outputs.n; i++) {
+        cm_value *v;
+        CM_TRY(find_value(cx, g, o->outputs.v[i], &v));
+        CM_TRY(cm_network_add_output(cx, g, v, o->outputs.v[i]));
+    }
+    for (int i = 0; o->outputs.n && i < n_before; i++)
+        cm_network_remove_output(g, 0);
+    for (int i = 0; i < o->inputs.n; i++)
+        CM_TRY(make_input(cx, g, o->inputs.v[i]));
+    CM_TRY(apply_pass(cx, g, "dce"));
+    for (int i = g->n_inputs; i-- > 0;) {
+        const cm_value *v = g->inputs[i];
+        if (is_listed(&o->inputs, v->name) || (!o->inputs.n && v->n_uses))
+            continue;
+        if (v->n_uses)
+            return cm_fail(cx, CM_ERR_ARGUMENT, "the outputs also need input '%s': list it",
+                           v->name);
+        cm_network_remove_input(g, i);
+    }
+    return CM_OK;
+}
+
+static cm_status rename_values(cm_ctx *cx, const edit_options *o, cm_network *g)
+{
+    if (!o->names.n)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "rename needs --names OLD=NEW");
+    for (int i = 0; i < o->names.n; i++) {
+        const char *equals = strrchr(o->names.v[i], '=');
+        if (!equals || equals == o->names.v[i] || !equals[1])
+            return cm_fail(cx, CM_ERR_ARGUMENT, "--names %s: wanted OLD=NEW", o->names.v[i]);
+        const char *to = cm_arena_strdup(g->arena, equals + 1);
+        const char *from =
+            cm_arena_strndup(cx->arena, o->names.v[i], (size_t)(equals - o->names.v[i]));
+        cm_value *v;
+        if (!to || !from)
+            return cm_fail_memory(cx);
+        bool is_output = false;
+        for (int k = 0; k < g->n_outputs; k++) {
+            if (strcmp(g->output_names[k], to) == 0)
+                return cm_fail(cx, CM_ERR_ARGUMENT, "there is an output '%s' already", to);
+            if (strcmp(g->output_names[k], from) == 0) {
+                g->output_names[k] = to;
+                is_output = true;
+            }
+        }
+        if (is_output)
+            continue;
+        CM_TRY(find_value(cx, g, from, &v));
+        if (cm_network_find_value(g, to))
+            return cm_fail(cx, CM_ERR_ARGUMENT, "there is a value '%s' already", to);
+        v->name = to;
+    }
+    return CM_OK;
+}
+
+static cm_status delete_outputs(cm_ctx *cx, const edit_options *o, cm_network *g)
+{
+    if (!o->outputs.n)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "delete-outputs needs --outputs NAMES");
+    for (int i = 0; i < o->outputs.n; i++) {
+        int k = 0;
+        while (k < g->n_outputs && strcmp(g->output_names[k], o->outputs.v[i]) != 0)
+            k++;
+        if (k == g->n_outputs)
+            return cm_fail(cx, CM_ERR_ARGUMENT, "the model has no output '%s'", o->outputs.v[i]);
+        cm_network_remove_output(g, k);
+    }
+    if (g->n_outputs == 0)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "no output would be left");
+    return apply_pass(cx, g, "dce");
+}
+
+static cm_status set_shape(cm_ctx *cx, const edit_options *o, cm_network *g)
+{
+    (void)g; /* import did it */
+    return o->model.shapes.n || o->model.dims.n
+               ? CM_OK
+               : cm_fail(cx, CM_ERR_ARGUMENT, "set-shape needs --shape or --dim");
+}
+
+static const struct {
+    const char *name;
+    cm_status (*run)(cm_ctx *cx, const edit_options *o, cm_network *g);
+} edits[] = {
+    {"simplify", simplify},
+    {"extract", extract},
+    {"set-shape", set_shape},
+    {"rename", rename_values},
+    {"delete-outputs", delete_outputs},
+};
+
+/* ---- The verb ------------------------------------------------------------------------------- */
+
+static cm_status find_edit(cm_ctx *cx, const char *name, int *out)
+{
+    const char *names[CM_COUNT(edits)];
+    for (int i = 0; i < CM_COUNT(edits); i++) {
+        names[i] = edits[i].name;
+        if (!strcmp(name, names[i])) {
+            *out = i;
+            return CM_OK;
+        }
+    }
+    const char *near = cm_suggest(name, names, CM_COUNT(edits));
+    return cm_fail(cx, CM_ERR_ARGUMENT,
+                   near ? "edit knows no '%s'; did you mean '%s'?"
+                        : "edit knows no '%s'; see 'cameo edit --help'",
+                   name, near);
+}
+
+static int count_nodes(const cm_network *g)
+{
+    int n = g->n_nodes;
+    CM_FOR_NODES (m, g)
+        for (int s = 0; s < m->n_subs; s++)
+            n += count_nodes(m->subs[s]);
+    return n;
+}
+
+static cm_status edit(cm_ctx *cx, const edit_options *o, const char **args, cm_model *m)
+{
+    int which;
+    cm_export_options eo = {.external = o->external};
+    CM_TRY(find_edit(cx, args[0], &which));
+    CM_TRY(cm_model_import(cx, args[1], &o->model, m));
+    int before = count_nodes(m->network);
+    CM_TRY(edits[which].run(cx, o, m->network));
+    cm_status st = cm_onnx_export_file(cx, m->network, args[2], &eo);
+    if (st != CM_OK)
+        return cm_while(cx, st, "%s", args[2]);
+    if (!o->quiet)
+        printf("%s: %d nodes, %d before\n", args[2], count_nodes(m->network), before);
+    return CM_OK;
+}
+
+static int run(cm_ctx *cx, void *options, int n_args, const char **args)
+{
+    cm_model m = {0};
+    if (n_args != 3)
+        return cm_cli_failed(
+            cx, cm_fail(cx, CM_ERR_ARGUMENT, "edit needs what to do, a model and a file to write"));
+    cm_status st = edit(cx, options, args, &m);
+    cm_model_close(&m);
+    return st == CM_OK ? CM_EXIT_OK : cm_cli_failed(cx, st);
+}
+
+static const cm_cli_option table[] = {
+    {"inputs", "NAMES", "extract: values that become the inputs", CM_OPT_TEXTS,
+     offsetof(edit_options, inputs)},
+    {"outputs", "NAMES", "extract: values that become the outputs; delete-outputs: those to drop",
+     CM_OPT_TEXTS, offsetof(edit_options, outputs)},
+    {"names", "OLD=NEW", "rename: inputs, outputs and values", CM_OPT_TEXTS,
+     offsetof(edit_options, names)},
+    {"dim", "NAME=N", "fix a symbolic dim", CM_OPT_TEXTS, offsetof(edit_options, model.dims)},
+    {"shape", "INPUT=AxBxC", "give an input a shape", CM_OPT_TEXTS,
+     offsetof(edit_options, model.shapes)},
+    {"stop-after", "PASS", "simplify: the last pass to run (default: the last before fusions)",
+     CM_OPT_TEXT, offsetof(edit_options, model.stop_after)},
+    {"external", NULL, "keep weights in a file beside the model", CM_OPT_FLAG,
+     offsetof(edit_options, external)},
+    {"quiet", NULL, "print nothing when all went well", CM_OPT_FLAG, offsetof(edit_options, quiet)},
+};
+
+const cm_cli_verb cm_verb_edit = {
+    .name = "edit",
+    .summary = "simplify, cut and rename ONNX models",
+    .usage = "simplify|extract|set-shape|rename|delete-outputs [OPTION]... IN OUT",
+    .details =
+        "Reads an ONNX model and writes a changed one, at the lowest opset that has its operators\n"
+        "in their newest form.\n\n"
+        "simplify folds constants and shape arithmetic, drops what does nothing or is not read, "
+        "and\n"
+        "computes everything once. extract keeps what leads from --inputs to --outputs. set-shape\n"
+        "fixes the sizes of inputs. rename gives inputs, outputs and values other names.\n"
+        "delete-outputs drops outputs and what only they needed.",
+    .examples = "  cameo edit simplify model.onnx simple.onnx\n"
+                "  cameo edit extract model.onnx part.onnx --inputs hidden --outputs logits\n"
+                "  cameo edit set-shape model.onnx fixed.onnx --shape image=1x3x224x224\n"
+                "  cameo edit rename model.onnx out.onnx --names input.1=image,495=scores\n"
+                "  cameo edit delete-outputs model.onnx out.onnx --outputs debug\n",
+    .options_bytes = sizeof(edit_options),
+    .options = table,
+    .n_options = CM_COUNT(table),
+    .run = run,
+};

@@ -47,9 +47,10 @@ typedef struct exporter {
     cm_arena tmp;
     const char **names; /* of values, by id; NULL: not chosen yet */
     int n_names;
-    cm_map taken;
-    cm_map domains; /* to their versions */
-    cm_map written; /* constants, by name */
+    cm_map taken;       /* names of values */
+    cm_map taken_nodes; /* and of nodes, which readers want unique too */
+    cm_map domains;     /* to their versions */
+    cm_map written;     /* constants, by name */
     int opset;
     cm_buf *weights;        /* the outermost graph's initialisers */
     cm_file_writer *beside; /* NULL: weights go inline */
@@ -76,18 +77,26 @@ static cm_status put_graph(exporter *e, cm_network *g, cm_buf *out);
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
-static cm_status claim(exporter *e, const cm_value *v, const char *wanted)
+/* `wanted`, or with a number after it where it is taken. The entry of a name holds the last number. */
+static cm_status unique(exporter *e, cm_map *taken, const char *wanted, const char **out)
 {
-    const char *name = wanted;
-    for (int k = 1; !name || !*name || cm_map_has(&e->taken, name); k++) {
-        name = cm_arena_printf(&e->tmp, "%s_%d", wanted && *wanted ? wanted : "value", k);
+    const char *name = wanted && *wanted ? wanted : "value";
+    wanted = name;
+    intptr_t k = (intptr_t)cm_map_get(taken, wanted);
+    while (cm_map_has(taken, name)) {
+        name = cm_arena_printf(&e->tmp, "%s_%d", wanted, (int)++k);
         if (!name)
             return cm_fail_memory(e->cx);
     }
-    if (!cm_map_put(&e->taken, name, e))
+    if (!cm_map_put(taken, wanted, (void *)k) || !cm_map_put(taken, name, (void *)k))
         return cm_fail_memory(e->cx);
-    e->names[v->id] = name;
+    *out = name;
     return CM_OK;
+}
+
+static cm_status claim(exporter *e, const cm_value *v, const char *wanted)
+{
+    return unique(e, &e->taken, wanted, &e->names[v->id]);
 }
 
 static cm_status name_of(exporter *e, const cm_value *v, const char **out)
@@ -326,19 +335,17 @@ static cm_status put_attributes(exporter *e, const cm_node *n, cm_buf *out)
     return CM_OK;
 }
 
-static cm_status need_opset(exporter *e, const char *domain, const char *op, int *version)
+static cm_status need_opset(exporter *e, const char *domain, const char *op)
 {
-    *version = cm_onnx_export_version(domain, op);
+    int version = cm_onnx_export_version(domain, op);
     if (!*domain) {
-        e->opset = *version > e->opset ? *version : e->opset;
+        e->opset = version > e->opset ? version : e->opset;
         return CM_OK;
     }
     if (strcmp(domain, "cameo") == 0)
         return cm_fail(e->cx, CM_ERR_UNSUPPORTED, "ONNX has no word for cameo.%s", op);
     int64_t have = (int64_t)(intptr_t)cm_map_get(&e->domains, domain);
-    int64_t need = *version > 0 ? *version : 1;
-    if (!strcmp(domain, "ai.onnx.ml"))
-        need = CM_ONNX_NEWEST_ML_OPSET;
+    int64_t need = version > 0 ? version : 1;
     if (need > have && !cm_map_put(&e->domains, domain, (void *)(intptr_t)need))
         return cm_fail_memory(e->cx);
     return CM_OK;
@@ -349,11 +356,12 @@ static cm_status put_operator(exporter *e, const cm_node *n, cm_buf *out)
     const char *dot = strrchr(n->op->name, '.'), *op = dot ? dot + 1 : n->op->name;
     const char *domain =
         cm_arena_strndup(&e->tmp, n->op->name, dot ? (size_t)(dot - n->op->name) : 0);
-    int version;
+    const char *name;
     if (!domain)
         return cm_fail_memory(e->cx);
-    CM_TRY(need_opset(e, domain, op, &version));
-    pb_write_text(out, NODE_NAME, n->name);
+    CM_TRY(need_opset(e, domain, op));
+    CM_TRY(unique(e, &e->taken_nodes, n->name, &name));
+    pb_write_text(out, NODE_NAME, name);
     pb_write_text(out, NODE_OP, op);
     if (*domain)
         pb_write_text(out, NODE_DOMAIN, domain);
@@ -508,6 +516,7 @@ static cm_status begin(cm_ctx *cx, cm_network *g, exporter *e)
     *e = (exporter){.cx = cx, .opset = OLDEST_OPSET};
     cm_arena_init(&e->tmp, cx->allocator);
     cm_map_init(&e->taken, &e->tmp);
+    cm_map_init(&e->taken_nodes, &e->tmp);
     cm_map_init(&e->domains, &e->tmp);
     cm_map_init(&e->written, &e->tmp);
     CM_TRY(cm_onnx_expand_programs(cx, g));

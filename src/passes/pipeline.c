@@ -36,6 +36,8 @@
     X(merge_transposes, CLEAN, true, 0)  /* one transpose for two */                               \
     X(slices_to_split, CLEAN, false, 0)  /* slices that together are the whole */                  \
     X(concat_split, CLEAN, true, 0)      /* put together and taken apart again */                  \
+    X(sink_expand, CLEAN, true, 0)       /* work before a tensor is enlarged */                    \
+    X(hoist_table, CLEAN, true, 1e-6)    /* work on rows of a constant table: on the whole, now */ \
     X(refold, CLEAN, false, 0)           /* constants that the moves made */                       \
     X(reidentity, CLEAN, true, 0)        /* what they left doing nothing */                        \
     X(explicit_pads, CLEAN, false, 0)    /* padding in numbers */                                  \
@@ -74,6 +76,10 @@
     X(batch_first, FUSE, false, 0)       /* attentions without transposes around */                \
     X(batch_first_dce, FUSE, true, 0)    /* those */                                               \
     X(absorb_transpose, FUSE, true, 1e-6) /* products read operands transposed */                   \
+    X(hoist_slice, FUSE, true, 0)        /* rows that nobody reads are not computed */             \
+    X(slice_cse, FUSE, false, 0)         /* so that both readers of a sum */                       \
+    X(rehoist_slice, FUSE, true, 0)      /* let it climb on */                                     \
+    X(slice_dce, FUSE, true, 0)          /* the whole rows */                                      \
     X(precision, PRECISION, false, 5e-2) /* float16 or bfloat16, when asked for */                 \
     X(precision_casts, PRECISION, true, 0) /* casts that meet */                                   \
     X(precision_identity, PRECISION, true, 0) /* and cancel */                                     \
@@ -102,6 +108,9 @@
 #define cm_pass_precision_casts cm_pass_merge_casts
 #define cm_pass_precision_identity cm_pass_identity
 #define cm_pass_precision_dce cm_pass_dce
+#define cm_pass_slice_cse cm_pass_cse
+#define cm_pass_rehoist_slice cm_pass_hoist_slice
+#define cm_pass_slice_dce cm_pass_dce
 #define cm_pass_refold     cm_pass_fold_constants
 #define cm_pass_reidentity cm_pass_identity
 

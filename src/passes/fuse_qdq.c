@@ -259,7 +259,8 @@ CM_PASS(fuse_qdq)
             return CM_OK;
         cm_op_id as = form_of(n);
         bool product = cm_is(n, CM_OP_CONV) || cm_is(n, CM_OP_MATMUL) || cm_is(n, CM_OP_GEMM);
-        if ((as == CM_OP_COUNT && !product) || !cm_requantised(n->out[0], &y))
+        if ((as == CM_OP_COUNT && !product) || !cm_requantised(n->out[0], &y) ||
+            y.scale->type.dtype != CM_F32)
             continue;
         cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
         CM_TRY(product ? fuse_product(rw, n, &y) : fuse_plain(rw, n, as, &y));

@@ -34,6 +34,7 @@
     X(merge_views, CLEAN, true, 0)       /* one reshape for a chain */                             \
     X(sink_transposes, CLEAN, true, 0)   /* transposes down, towards each other */                 \
     X(merge_transposes, CLEAN, true, 0)  /* one transpose for two */                               \
+    X(flatten_matmul, CLEAN, true, 0)    /* products without reshapes around them */               \
     X(slices_to_split, CLEAN, false, 0)  /* slices that together are the whole */                  \
     X(concat_split, CLEAN, true, 0)      /* put together and taken apart again */                  \
     X(sink_expand, CLEAN, true, 0)       /* work before a tensor is enlarged */                    \
@@ -84,6 +85,7 @@
     X(precision_casts, PRECISION, true, 0) /* casts that meet */                                   \
     X(precision_identity, PRECISION, true, 0) /* and cancel */                                     \
     X(precision_dce, PRECISION, true, 0) /* or have no reader */                                   \
+    X(strength, FUSE, true, 1e-6)      /* products for quotients, one number for two */            \
     X(fuse_epilogue, FUSE, true, 1e-5) /* bias, activation, residual onto what makes the value */  \
     X(fuse_skip_norm, FUSE, false, 1e-6) /* sums that no product took onto normalisations */       \
     X(fuse_pointwise, FUSE, false, 1e-5) /* what is left of pointwise nodes, in groups */          \

@@ -12,10 +12,19 @@ static bool is_byte(const cm_value *v)
     return v->type.kind == CM_TENSOR && (v->type.dtype == CM_U8 || v->type.dtype == CM_I8);
 }
 
-static bool plain(const cm_node *n)
+/* Floats are wide enough to hold what 8 bits say, and return it: half precision if it does not overflow. */
+static bool holds(const cm_value *scale, const cm_value *x)
 {
-    return cm_int(n, "block_size") == 0 && n->in[1]->type.kind == CM_TENSOR &&
-           n->in[1]->type.dtype == CM_F32;
+    double s;
+    if (scale->type.kind != CM_TENSOR || scale->type.dtype != x->type.dtype)
+        return false;
+    return scale->type.dtype == CM_F32 ||
+           (scale->type.dtype == CM_F16 && cm_splat(scale, &s) && s < 128);
+}
+
+static bool plain(const cm_node *n, const cm_value *x)
+{
+    return cm_int(n, "block_size") == 0 && holds(n->in[1], x);
 }
 
 bool cm_one_scale(const cm_quantised *a)
@@ -26,7 +35,7 @@ bool cm_one_scale(const cm_quantised *a)
 bool cm_dequantised(const cm_value *v, cm_quantised *out)
 {
     cm_node *n = cm_made_by(v, CM_OP_DEQUANTIZE_LINEAR);
-    if (!n || !plain(n) || n->out[0]->type.dtype != CM_F32)
+    if (!n || !plain(n, n->out[0]))
         return false;
     *out = (cm_quantised){n, n->in[0], n->in[1], zero_of(n), cm_int(n, "axis")};
     return is_byte(out->q) || out->q->type.dtype == CM_I32;
@@ -35,8 +44,7 @@ bool cm_dequantised(const cm_value *v, cm_quantised *out)
 bool cm_requantised(const cm_value *v, cm_quantised *out)
 {
     cm_node *n = cm_only_reader(v);
-    if (!cm_is(n, CM_OP_QUANTIZE_LINEAR) || n->in[0] != v || !plain(n) || !n->out[0]->n_uses ||
-        n->in[0]->type.dtype != CM_F32)
+    if (!cm_is(n, CM_OP_QUANTIZE_LINEAR) || n->in[0] != v || !plain(n, v) || !n->out[0]->n_uses)
         return false;
     *out = (cm_quantised){n, n->out[0], n->in[1], zero_of(n), cm_int(n, "axis")};
     return is_byte(out->q) && cm_one_scale(out);

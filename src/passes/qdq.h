@@ -12,7 +12,7 @@ typedef struct cm_quantised {
     int64_t axis;           /* that scale runs along, when it has more than one element */
 } cm_quantised;
 
-/* Is v made by a DequantizeLinear, not in blocks, with float32 scales? */
+/* Is v made by a DequantizeLinear, not in blocks, in float32 or float16? */
 bool cm_dequantised(const cm_value *v, cm_quantised *out);
 /* Is v read by a QuantizeLinear to 8 bits alone, one scale for all? */
 bool cm_requantised(const cm_value *v, cm_quantised *out);

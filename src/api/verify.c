@@ -92,7 +92,7 @@ static void differs(cm_difference *d, double distance, const char *what)
 {
     if (distance > d->distance) {
         d->distance = distance;
-        snprintf(d->what, sizeof d->what, "%s", what);
+        snprintf(d->what, sizeof d->what, "%.*s", (int)sizeof d->what - 1, what);
     }
 }
 

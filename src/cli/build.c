@@ -136,7 +136,8 @@ const cm_cli_verb cm_verb_build = {
         "with Cameo's runtime. Symbolic dims stay symbolic unless --dim or --shape fixes them.\n\n"
         "--verify runs the network before and after every pass of the optimiser and names the "
         "first\n"
-        "pass that moves an answer further than it may: the output, the element, found and wanted.\n\n"
+        "pass that moves an answer further than it may: the output, the element, found and "
+        "wanted.\n\n"
         "--precision auto keeps in float32 the nodes that must stay there for the outputs to move "
         "by no\n"
         "more than --tolerance on the samples, puts the rest into float16 and says which and why.",

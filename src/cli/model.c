@@ -78,8 +78,8 @@ static cm_status parse_precision(cm_ctx *cx, const char *text, cm_precision *out
         }
     if (!strcmp(text, "auto"))
         return cm_fail(cx, CM_ERR_ARGUMENT, "--precision auto measures, and is for build only");
-    return cm_fail(cx, CM_ERR_ARGUMENT,
-                   "--precision %s: wanted fp32, tf32, fp16, bf16 or auto", text);
+    return cm_fail(cx, CM_ERR_ARGUMENT, "--precision %s: wanted fp32, tf32, fp16, bf16 or auto",
+                   text);
 }
 
 /* Drop the outputs that were not asked for. */

@@ -20,9 +20,9 @@ typedef struct cm_model {
 
 /* Options that every verb with a model takes. */
 typedef struct cm_model_options {
-    cm_texts dims;    /* NAME=N */
-    cm_texts shapes;  /* INPUT=1x3x224x224 */
-    cm_texts outputs; /* extra outputs */
+    cm_texts dims;         /* NAME=N */
+    cm_texts shapes;       /* INPUT=1x3x224x224 */
+    cm_texts outputs;      /* extra outputs */
     cm_texts only_outputs; /* the outputs to keep; none: all */
     const char *precision; /* NULL: fp32 */
     cm_texts keep_fp32;    /* nodes that stay in float32 */

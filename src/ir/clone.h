@@ -9,8 +9,8 @@
 /* Which value stands for which while copying: by the old one's name. Values that are not in it are read as
  * they are (captured), but for constants of a network that is copied: those are made anew. */
 typedef struct cm_renaming {
-    cm_map to;               /* cm_value by name */
-    const cm_network *from;  /* constants of this network are copied into the new one */
+    cm_map to;              /* cm_value by name */
+    const cm_network *from; /* constants of this network are copied into the new one */
 } cm_renaming;
 
 void cm_renaming_init(cm_renaming *r, cm_arena *scratch, const cm_network *from);
@@ -22,8 +22,8 @@ cm_status cm_renamed(cm_ctx *cx, cm_renaming *r, cm_network *g, cm_value *v,
 
 /* A copy of n in g, before `before` (NULL: at the end), networks nested in it included, attributes its own,
  * the same provenance. Its outputs join the renaming. Types are inferred. */
-cm_status cm_node_clone(cm_ctx *cx, cm_renaming *r, const cm_node *n, cm_network *g, cm_node *before,
-                        cm_node **out) CM_MUST_USE;
+cm_status cm_node_clone(cm_ctx *cx, cm_renaming *r, const cm_node *n, cm_network *g,
+                        cm_node *before, cm_node **out) CM_MUST_USE;
 
 /* The nodes of `body` copied before `before`, in its network, with args[i] for input i of the body; out[i]
  * gets the value of output i. `body` stays as it is. */

@@ -19,8 +19,8 @@
 /* Symbols and what they were found to equal. Classes of symbols, with a number where one is known. */
 typedef struct {
     cm_dim_table *dims;
-    int n;          /* symbols that there were when the pass began */
-    int *parent;    /* union-find; the lower index is the representative */
+    int n;           /* symbols that there were when the pass began */
+    int *parent;     /* union-find; the lower index is the representative */
     int64_t *number; /* of a representative; -1: none, -2: more than one */
     bool *is_input;  /* is it a size of an input, bare? */
     const cm_node **why;

@@ -114,7 +114,7 @@ static bool read(const cm_node *n, int o)
 /* Values of the carried (`state`) and, per trip, of the stacked outputs; then they replace n's. */
 typedef struct {
     int n_state, n_stacked;
-    cm_value **state;   /* n_state */
+    cm_value **state;    /* n_state */
     cm_value ***stacked; /* n_stacked lists of `trips` */
 } results;
 

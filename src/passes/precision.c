@@ -95,8 +95,8 @@ typedef struct {
     cm_rewriter *rw;
     cm_network *g;
     cm_dtype small;
-    cm_map halves; /* value -> the same in the small type */
-    cm_map big;    /* values that may not fit the small type */
+    cm_map halves;  /* value -> the same in the small type */
+    cm_map big;     /* values that may not fit the small type */
     cm_map checked; /* constants that were looked at */
 } job;
 

@@ -78,8 +78,7 @@ bool cm_pick_axes(const cm_node *n, int *axes, int *n_axes)
         if (!cm_const_ints(n->in[3], given, CM_MAX_RANK, &k))
             return false;
     } else {
-        if (cm_rank(n->in[1]) != 1 || n->in[1]->type.dims[0] < 0 ||
-            n->in[1]->type.dims[0] > rank)
+        if (cm_rank(n->in[1]) != 1 || n->in[1]->type.dims[0] < 0 || n->in[1]->type.dims[0] > rank)
             return false;
         k = (int)n->in[1]->type.dims[0];
         for (int i = 0; i < k; i++)
@@ -111,8 +110,8 @@ cm_status cm_make_pick(cm_rewriter *rw, cm_node *before, const cm_node *pick, cm
         for (int i = 0; i < k; i++)
             list[i] = axes[i];
         CM_TRY(cm_make_const_i64(rw->cx, before->network, "axes", 1, dims, list, &in[3]));
-        CM_TRY(cm_make_with(rw, before, CM_OP_SLICE, attr, pick, in, pick->n_in > 4 ? 5 : 4, 1,
-                            &m));
+        CM_TRY(
+            cm_make_with(rw, before, CM_OP_SLICE, attr, pick, in, pick->n_in > 4 ? 5 : 4, 1, &m));
     }
     *out = m->out[0];
     return CM_OK;

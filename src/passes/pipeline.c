@@ -73,6 +73,7 @@
     X(attention_unflatten, FUSE, true, 0) /* what reads an attention's rows */                     \
     X(attention_views, FUSE, true, 0)    /* one reshape for a chain */                             \
     X(attention_identity, FUSE, true, 0) /* and what does nothing now */                           \
+    X(fuse_present, FUSE, false, 0)      /* keys and values handed out by the attention */         \
     X(qkv_dce, FUSE, true, 0)            /* those that it replaced */                              \
     X(batch_first, FUSE, false, 0)       /* attentions without transposes around */                \
     X(batch_first_dce, FUSE, true, 0)    /* those */                                               \

@@ -336,8 +336,10 @@ static void mark_dead(shared *s, int w, int status)
 static void kill_stuck(shared *s, const pid_t *pids, int jobs, double timeout)
 {
     for (int w = 0; w < jobs; w++) {
-        if (pids[w] > 0 && atomic_load(&s->worker[w].current) >= 0 &&
-            cm_now_ns() - atomic_load(&s->worker[w].since_ns) > (uint64_t)(timeout * 3e9))
+        /* The worker may begin another case while we look: its start first, then the time. */
+        uint64_t since = atomic_load(&s->worker[w].since_ns), now = cm_now_ns();
+        if (pids[w] > 0 && since && atomic_load(&s->worker[w].current) >= 0 && now > since &&
+            now - since > (uint64_t)(timeout * 3e9))
             kill(pids[w], SIGKILL);
     }
 }

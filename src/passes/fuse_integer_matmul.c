@@ -25,7 +25,7 @@ typedef struct {
 static bool is_column(const cm_value *v, const cm_node *product)
 {
     int rank = cm_rank(v), last = cm_rank(product->out[0]) - 1;
-    return cm_volume(v) == 1 ||
+    return (rank <= 1 && cm_volume(v) == 1) ||
            (rank == 1 && last >= 0 && v->type.dims[0] == product->out[0]->type.dims[last]);
 }
 

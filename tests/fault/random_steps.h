@@ -578,6 +578,129 @@ static inline cm_value *pattern_algebra(maker *m)
     return x && chance(m, 30) ? OP(m, "Add", "", x, scalar(m, x, 0)) : x;
 }
 
+/* A tensor through eight bits and back, with the scale and zero point of constants. */
+static inline cm_value *through_bytes(maker *m, cm_value *x, cm_dtype t, double scale)
+{
+    cm_value *zero = NULL, *s = NULL;
+    if (!x || x->type.dtype != CM_F32 ||
+        cm_make_scalar(m->cx, m->g, NULL, CM_F32, scale, &s) != CM_OK ||
+        cm_make_scalar(m->cx, m->g, NULL, t, t == CM_U8 ? 128 : 0, &zero) != CM_OK)
+        return NULL;
+    cm_value *q = OP(m, "QuantizeLinear", "", x, s, zero);
+    return OP(m, "DequantizeLinear", "", mid(m, q), s, zero);
+}
+
+static inline cm_value *pattern_quantised(maker *m)
+{
+    cm_value *x = pick(m, f32_only), *y;
+    int64_t k = size_of(x, -1), c = size_of(x, 1);
+    cm_dtype t = chance(m, 50) ? CM_U8 : CM_I8;
+    cm_value *a = through_bytes(m, x, t, 0.037);
+    switch (draw(m, 4)) {
+    case 0:
+        y = k && cm_rank(x) >= 2
+            ? OP(m, "MatMul", "", a, through_bytes(m, WEIGHT(m, CM_F32, k, 3), CM_I8, 0.013))
+                : NULL;
+                break;
+    case 1:
+        y = c && cm_rank(x) == 4
+            ? OP(m, "Conv", "", a, through_bytes(m, WEIGHT(m, CM_F32, 2, c, 1, 1), CM_I8, 0.013))
+                : NULL;
+                break;
+    case 2:
+        y = OP(m, "Add", "", a, through_bytes(m, pick_like(m, x ? x : m->pool[0]), t, 0.041));
+        break;
+    default:
+        y = OP(m, ONE_OF(m, "Relu", "Sigmoid", "Identity"), "", a);
+    }
+    return chance(m, 60) ? through_bytes(m, mid(m, y), t, 0.093) : y;
+}
+
+/* Rows over their length; groups of channels; halves turned and put back. */
+static inline cm_value *pattern_norms(maker *m)
+{
+    cm_value *x = pick(m, f32_only), *n;
+    int64_t c = size_of(x, 1), k = size_of(x, -1);
+    if (!x)
+        return NULL;
+    switch (draw(m, 4)) {
+    case 0:
+        n = OP(m, "ReduceL2", "", x, INTS(m, chance(m, 80) ? -1 : 0));
+        n = chance(m, 50) ? OP(m, "Clip", "", n, scalar(m, x, 1e-3), ABSENT)
+                          : commute(m, "Add", n, scalar(m, x, 0.1));
+                          return OP(m, "Div", "", x, mid(m, n));
+    case 1:
+        if (cm_rank(x) != 4 || c % 2 || !c)
+            return NULL;
+        n = OP(m, "Reshape", "", x, INTS(m, 0, 2, -1));
+        n = OP(m, "InstanceNormalization", "epsilon=0.01", n,
+               chance(m, 90) ? OP(m, "Div", "", WEIGHT(m, CM_F32, 2), WEIGHT(m, CM_F32, 2))
+                             : ABSENT,
+               WEIGHT(m, CM_F32, 2));
+        n = OP(m, "Reshape", "", mid(m, n), OP(m, "Shape", "", x));
+        n = commute(m, "Mul", n, WEIGHT(m, CM_F32, c, 1, 1));
+        return commute(m, "Add", mid(m, n), WEIGHT(m, CM_F32, c, 1, 1));
+    case 2: {
+        cm_node *h = k && k % 2 == 0 ? node(m, "Split", "axis=-1 num_outputs=2", &x, 1, 2) : NULL;
+        if (!h)
+            return NULL;
+        n = OP(m, "Concat", "axis=-1", OP(m, "Neg", "", h->out[1]), h->out[0]);
+        n = commute(m, "Mul", mid(m, n), WEIGHT(m, CM_F32, k));
+        return commute(m, "Add", commute(m, "Mul", x, WEIGHT(m, CM_F32, k)), n);
+    }
+    default:
+        return k ? OP(m, "com.microsoft.SkipLayerNormalization", "epsilon=0.01", x, pick_like(m, x),
+                      WEIGHT(m, CM_F32, k), WEIGHT(m, CM_F32, k))
+                 : NULL;
+    }
+}
+
+/* Operators that others fused already. */
+static inline cm_value *pattern_fused(maker *m)
+{
+    cm_value *x = pick(m, f32_only);
+    int64_t c = size_of(x, 1), k = size_of(x, -1);
+    switch (draw(m, 5)) {
+    case 0:
+        return k && cm_rank(x) >= 2
+            ? OP(m, "com.microsoft.FusedMatMul",
+                 ONE_OF(m, "alpha=0.5", "transB=1 alpha=2", "transB=1"), x,
+                 chance(m, 50) ? WEIGHT(m, CM_F32, 4, k) : WEIGHT(m, CM_F32, k, 4))
+                   : NULL;
+    case 1:
+        return c && cm_rank(x) == 4
+            ? OP(m, "com.microsoft.FusedConv", ONE_OF(m, "activation=Relu", "activation=Tanh"), x,
+                 WEIGHT(m, CM_F32, 2, c, 1, 1), WEIGHT(m, CM_F32, 2))
+                   : NULL;
+    case 2:
+        return c && cm_rank(x) == 4
+            ? OP(m, "Conv",
+                 ONE_OF(m, "auto_pad=SAME_UPPER", "auto_pad=SAME_LOWER strides=2,2",
+                        "auto_pad=VALID"),
+                 x, WEIGHT(m, CM_F32, 2, c, 2, 2))
+                   : NULL;
+    case 3:
+        return OP(
+            m, ONE_OF(m, "com.microsoft.QuickGelu", "com.microsoft.Gelu", "com.microsoft.FastGelu"),
+            "", x);
+    default: {
+        cm_node *q = x ? node(m, "DynamicQuantizeLinear", "", &x, 1, 3) : NULL;
+        cm_value *w = NULL;
+        int64_t dims[2] = {k, 3};
+        double v[64 * 3];
+        if (!q || !k || cm_rank(x) < 2)
+            return NULL;
+        for (int i = 0; i < k * 3; i++)
+            v[i] = draw(m, 255) - 127;
+        if (cm_make_const_f64(m->cx, m->g, NULL, CM_I8, 2, dims, v, &w) != CM_OK)
+            abort();
+        cm_value *y = OP(m, "MatMulInteger", "", q->out[0], w, q->out[2]);
+        y = text_op(m, "Cast", mid(m, y), "to=%d", CM_F32);
+        return commute(m, "Mul", y, commute(m, "Mul", q->out[1], scalar(m, x, 0.01)));
+    }
+    }
+}
+
 /* ---- Networks in nodes ---------------------------------------------------------------------- */
 
 static cm_value *random_step(maker *m);
@@ -676,12 +799,13 @@ static inline cm_value *step_loop(maker *m)
 static cm_value *random_step(maker *m)
 {
     static cm_value *(*const steps[])(maker *) = {
-        step_unary,         step_unary,    step_binary,     step_binary,     step_binary,
-        step_where,         step_cast,     step_move,       step_move,       step_move,
-        step_shape,         step_reduce,   step_product,    step_product,    step_conv,
-        step_conv,          step_pool,     step_normal,     step_if,         step_loop,
-        pattern_layer_norm, pattern_gelu,  pattern_gate,    pattern_softmax, pattern_attention,
-        pattern_residual,   pattern_twice, pattern_algebra,
+        step_unary,         step_unary,    step_binary,     step_binary,       step_binary,
+        step_where,         step_cast,     step_move,       step_move,         step_move,
+        step_shape,         step_reduce,   step_product,    step_product,      step_conv,
+        step_conv,          step_pool,     step_normal,     step_if,           step_loop,
+        pattern_layer_norm, pattern_gelu,  pattern_gate,    pattern_softmax,   pattern_attention,
+        pattern_residual,   pattern_twice, pattern_algebra, pattern_quantised, pattern_norms,
+        pattern_fused,
     };
     return keep(m, steps[draw(m, CM_COUNT(steps))](m));
 }

@@ -28,6 +28,9 @@ def layers(cameo, path):
 
 def main():
     cameo, verbose = sys.argv[1], "-v" in sys.argv[2:]
+    if not os.path.isdir(FUSION):
+        print("no ../shared/models/fusion here: nothing to count")
+        return 0
     with open(os.path.join(FUSION, "NODE_COUNTS.json")) as f:
         wanted = json.load(f)
     ours = theirs = offenders = 0

@@ -19,10 +19,12 @@ enum { MOST_STEPS = 16 };
 /* Does attention n read the heads at `at` as its input i? */
 static bool reads_heads(const cm_node *n, int i, const cm_heads_at *at)
 {
+    if (!cm_is(n, CM_OP_FUSED_ATTENTION))
+        return false;
     cm_ints offsets = cm_int_list(n, "offsets"), steps = cm_int_list(n, "head_steps");
     int64_t size = cm_int(n, i == 1 ? "head_size" : "v_head_size"), heads;
     int64_t offset = offsets.n > i ? offsets.v[i] : 0, step = steps.n > i ? steps.v[i] : size;
-    if (!cm_is(n, CM_OP_FUSED_ATTENTION) || (n->n_in > 5 && n->in[5]) || n->in[i] != at->v)
+    if ((n->n_in > 5 && n->in[5]) || n->in[i] != at->v)
         return false;
     if (!cm_dim_is_const(n->network->dims, at->heads, &heads))
         return false;

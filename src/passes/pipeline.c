@@ -39,9 +39,10 @@
     X(concat_split, CLEAN, true, 0)      /* put together and taken apart again */                  \
     X(sink_expand, CLEAN, true, 0)       /* work before a tensor is enlarged */                    \
     X(hoist_table, CLEAN, true, 1e-6)    /* work on rows of a constant table: on the whole, now */ \
+    X(explicit_pads, CLEAN, false, 0)    /* padding in numbers */                                  \
+    X(conv_forms, CLEAN, false, 0)       /* convolutions along one axis with one */                \
     X(refold, CLEAN, false, 0)           /* constants that the moves made */                       \
     X(reidentity, CLEAN, true, 0)        /* what they left doing nothing */                        \
-    X(explicit_pads, CLEAN, false, 0)    /* padding in numbers */                                  \
     X(fold_pad, CLEAN, true, 0)          /* pads into convolutions and pools */                    \
     X(fold_batch_norm, CLEAN, true, 1e-5) /* into weights, or a factor and an offset */            \
     X(fold_scale, CLEAN, true, 1e-6)     /* factors and offsets into weights and biases */         \

@@ -12,7 +12,8 @@
  * number) and casts, down to the product of q and k: MatMul of any rank, FusedMatMul or Einsum. Operands are
  * traced through reshapes, transposes, slices, splits, scales and repeated heads (heads_view.h) to the
  * tensors that hold them, the result likewise to its last reshape. A mask that is provably the causal one
- * becomes is_causal. Not when scores or probabilities are read by others (but for their shape), or when
+ * becomes is_causal. Probabilities that the same mask sets to 0 once more are those of an attention in which
+ * what is masked takes no part. Not when scores or probabilities are read by others (but for their shape), or when
  * the size of a head is not a number.
  *
  * needs: types, uses, tracked elements    keeps: types, uses
@@ -49,6 +50,7 @@ typedef struct {
     int n_biases;
     bool mask_keeps, biased_after_mask, bias_last, causal, retype;
     double fill;
+    cm_value *cleared; /* where probabilities are set to 0 after the softmax, or NULL */
     int n_inside;
     cm_value *inside[MOST_INSIDE]; /* scores and probabilities on the way */
     const cm_node *reader[MOST_INSIDE]; /* of each: the node of the pattern */
@@ -376,12 +378,32 @@ static bool find_values(found *m, cm_node *softmax)
             return m->pv.scale == 1;
         if (read_einsum(next, p, &m->pv))
             return true;
+        if (cm_is(next, CM_OP_WHERE) && next->in[2] == p && !m->cleared && next->in[0] != p &&
+            cm_is_number(next->in[1], 0, 0) && cm_same_shape(p, next->out[0])) {
+            m->cleared = next->in[0]; /* Where(mask, 0, p) */
+            p = next->out[0];
+            continue;
+        }
         if (!(cm_is(next, CM_OP_CAST) && cm_is_float(next->out[0])) && !cm_is(next, CM_OP_IDENTITY) &&
             !(is_reshape(next) && keeps_matrix(next)))
             return false;
         p = next->out[0];
     }
     return false;
+}
+
+/* What is set to 0 after the softmax must be what was masked before it: then it takes no part. */
+static bool clears_masked(found *m)
+{
+    const double NEVER_SEEN = -1e4;
+    if (!m->cleared)
+        return true;
+    if (m->cleared != m->mask.v || m->mask_keeps || m->bias_last || !(m->fill <= NEVER_SEEN)) {
+        m->why = "probabilities are set to 0 where scores are not masked";
+        return false;
+    }
+    m->fill = -INFINITY;
+    return true;
 }
 
 /* Is everything inside read by the pattern alone, but for its shape? */
@@ -799,7 +821,7 @@ CM_PASS(fuse_attention)
         if ((axis != -1 && axis != cm_rank(n->in[0]) - 1) || !find_values(&m, n) ||
             !m.pv.n->out[0]->n_uses)
             continue;
-        if (!find_scores(&m, n) || !only_read_here(&m) || !find_operands(&m) || !find_masks(&m) ||
+        if (!find_scores(&m, n) || !clears_masked(&m) || !only_read_here(&m) || !find_operands(&m) || !find_masks(&m) ||
             !keeps_rows(&m)) {
             if (m.why)
                 cm_near(rw, n, "attention not fused: %s", m.why);

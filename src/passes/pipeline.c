@@ -63,6 +63,12 @@
     X(fuse_rms_norm, FUSE, false, 1e-5)   /* mean square over the last axes */                     \
     X(fuse_group_norm, FUSE, false, 1e-6) /* groups of channels, reshaped */                       \
     X(norm_dce, FUSE, true, 0)            /* the pieces */                                         \
+    X(norm_sink, FUSE, true, 0)           /* transposes down from normalisations */                \
+    X(conv_as_product, FUSE, false, 1e-6) /* convolutions of points that are read transposed */    \
+    X(conv_sink, FUSE, true, 0)           /* the transposes behind those */                        \
+    X(conv_merge, FUSE, true, 0)          /* meet others */                                        \
+    X(conv_identity, FUSE, true, 0)       /* and cancel */                                         \
+    X(conv_dce, FUSE, true, 0)            /* or have no reader */                                  \
     X(fuse_embed_norm, FUSE, false, 1e-6) /* embeddings, their sum and its normalisation */        \
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
     X(fuse_rotary, FUSE, false, 1e-6)    /* rotary position embeddings */                          \
@@ -98,6 +104,11 @@
 #define cm_pass_activation_dce cm_pass_dce
 #define cm_pass_qdq_dce    cm_pass_dce
 #define cm_pass_norm_dce   cm_pass_dce
+#define cm_pass_norm_sink cm_pass_sink_transposes
+#define cm_pass_conv_sink cm_pass_sink_transposes
+#define cm_pass_conv_merge cm_pass_merge_transposes
+#define cm_pass_conv_identity cm_pass_identity
+#define cm_pass_conv_dce cm_pass_dce
 #define cm_pass_fuse_dce   cm_pass_dce
 #define cm_pass_attention_dce cm_pass_dce
 #define cm_pass_qkv_dce cm_pass_dce

@@ -7,7 +7,8 @@
  *     y = Transpose(b) {perm=P}
  *
  * Fires on elementwise nodes whose inputs of full rank are all transposed by the same permutation and
- * read by nobody else; other inputs have one element, or are constants that can be transposed back now. Concat,
+ * read by nobody else; other inputs have one element, are constants that can be transposed back now, or have the
+ * same elements in the same order when transposed back (a mask of [b,1,t]): those are reshaped. Concat,
  * Softmax and LogSoftmax get their axis translated. Moving down only, it ends.
  *
  * needs: types, uses    keeps: types, uses
@@ -30,10 +31,31 @@ static bool can_pass(const cm_node *n)
     return takes_axis(n) || (n->op->traits & CM_ELTWISE && n->op->id != CM_OP_POINTWISE);
 }
 
+/* Does v lie in memory as it did before, when axes are put back: does no axis but those of size 1 move
+ * over another? Its shape then, every dim but one a number. */
+static bool is_view_before(const cm_value *v, const int64_t *perm, int rank, int64_t *shape)
+{
+    int64_t last = -1;
+    int unknown = 0;
+    if (cm_rank(v) != rank)
+        return false;
+    for (int i = 0; i < rank; i++) {
+        cm_dim d = v->type.dims[i];
+        bool number = cm_dim_is_size(d);
+        shape[perm[i]] = number ? d : -1;
+        unknown += !number;
+        if (d == 0 || (d != 1 && perm[i] < last))
+            return false;
+        last = d != 1 ? perm[i] : last;
+    }
+    return unknown <= 1;
+}
+
 /* The permutation that all full-rank inputs of n share. */
 static bool common_perm(const cm_node *n, int64_t *perm)
 {
     int rank = cm_rank(n->out[0]), found = 0;
+    int64_t shape[CM_MAX_RANK];
     for (int i = 0; i < n->n_in; i++) {
         int64_t p[CM_MAX_RANK];
         cm_value *v = n->in[i];
@@ -46,9 +68,15 @@ static bool common_perm(const cm_node *n, int64_t *perm)
                 return false;
             memcpy(perm, p, sizeof p);
             found++;
-        } else if (takes_axis(n) || (cm_volume(v) != 1 && !(v->constant && cm_rank(v) == rank))) {
+        } else if (takes_axis(n)) {
             return false;
         }
+    }
+    for (int i = 0; i < n->n_in && found; i++) {
+        const cm_value *v = n->in[i];
+        if (v && !cm_made_by(v, CM_OP_TRANSPOSE) && cm_volume(v) != 1 &&
+            !(v->constant && cm_rank(v) == rank) && !is_view_before(v, perm, rank, shape))
+            return false;
     }
     return found > 0;
 }
@@ -64,6 +92,14 @@ static cm_status input_before(cm_rewriter *rw, cm_node *n, int i, const int64_t 
     if (!v || t || cm_rank(v) != rank || cm_volume(v) == 1)
         return CM_OK;
     int64_t inverse[CM_MAX_RANK];
+    if (!v->constant && is_view_before(v, perm, rank, inverse)) {
+        int64_t dims[] = {rank};
+        cm_value *shape;
+        CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, dims, inverse, &shape));
+        CM_TRY(cm_make(rw, n, CM_OP_RESHAPE, n, (cm_value *[]){v, shape}, 2, 1, &t));
+        *out = t->out[0];
+        return CM_OK;
+    }
     cm_perm_inverse(perm, rank, inverse);
     CM_TRY(cm_make_transpose(rw, n, v, inverse, rank, n, &t));
     *out = t->out[0];

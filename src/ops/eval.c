@@ -230,6 +230,18 @@ static cm_status pack_output(cm_eval *e, int o)
     return CM_OK;
 }
 
+/* Is every output that is wanted an empty tensor? Then there is nothing to compute, however large the
+ * other dims are. */
+static bool all_empty(const cm_eval *e)
+{
+    for (int o = 0; o < e->n_out; o++) {
+        const cm_datum *d = e->out[o];
+        if (d && (d->kind != CM_TENSOR || !d->tensor.data || cm_tensor_elems(&d->tensor) != 0))
+            return false;
+    }
+    return true;
+}
+
 cm_status cm_op_eval(cm_eval *e)
 {
     const cm_datum *const *given = e->in;
@@ -239,9 +251,11 @@ cm_status cm_op_eval(cm_eval *e)
     cm_status st = infer_actual(e, out);
     for (int o = 0; st == CM_OK && o < e->n_out; o++)
         st = prepare_output(e, o, &out[o].type);
-    if (st == CM_OK && e->epilogue && e->epilogue->program)
+    if (st != CM_OK || all_empty(e))
+        ; /* a failure, or nothing to compute */
+    else if (e->epilogue && e->epilogue->program)
         st = cm_epilogue_eval(e, out[0].own_dtype);
-    else if (st == CM_OK)
+    else
         st = e->op->family->eval(e);
     for (int o = 0; st == CM_OK && o < e->n_out; o++) {
         st = pack_output(e, o);

@@ -21,17 +21,17 @@ static cm_status apply_pass(cm_ctx *cx, cm_network *g, const char *name)
              : cm_fail(cx, CM_ERR_INTERNAL, "there is no pass '%s'", name);
 }
 
-/* As the optimiser leaves it before it fuses: only operators that ONNX has. */
+/* The optimiser without its fusions: they make operators that fewer readers know. */
 static cm_status simplify(cm_ctx *cx, const edit_options *o, cm_network *g)
 {
     cm_compile_options co;
     CM_TRY(cm_model_compile_options(cx, &o->model, &co));
-    for (int i = 0; i < cm_n_passes && !o->model.stop_after; i++) {
-        if (cm_passes[i].phase != CM_PHASE_CLEAN)
-            break;
-        co.optimise.stop_after = cm_passes[i].name;
-    }
-    return cm_optimise(cx, g, &co.optimise, NULL, NULL);
+    if (o->model.stop_after)
+        return cm_optimise(cx, g, &co.optimise, NULL, NULL);
+    for (int i = 0; i < cm_n_passes && cm_passes[i].phase == CM_PHASE_CLEAN; i++)
+        if (strncmp(cm_passes[i].name, "fuse_", strlen("fuse_")) != 0)
+            CM_TRY(cm_pass_apply(cx, g, &cm_passes[i], NULL));
+    return CM_OK;
 }
 
 static cm_status find_value(cm_ctx *cx, const cm_network *g, const char *name, cm_value **out)
@@ -233,8 +233,8 @@ static const cm_cli_option table[] = {
     {"dim", "NAME=N", "fix a symbolic dim", CM_OPT_TEXTS, offsetof(edit_options, model.dims)},
     {"shape", "INPUT=AxBxC", "give an input a shape", CM_OPT_TEXTS,
      offsetof(edit_options, model.shapes)},
-    {"stop-after", "PASS", "simplify: the last pass to run (default: the last before fusions)",
-     CM_OPT_TEXT, offsetof(edit_options, model.stop_after)},
+    {"stop-after", "PASS", "simplify: run the optimiser, fusions too, up to this pass", CM_OPT_TEXT,
+     offsetof(edit_options, model.stop_after)},
     {"external", NULL, "keep weights in a file beside the model", CM_OPT_FLAG,
      offsetof(edit_options, external)},
     {"quiet", NULL, "print nothing when all went well", CM_OPT_FLAG, offsetof(edit_options, quiet)},

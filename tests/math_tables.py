@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes src/ops/math_tables.h: the constants of ops/math_*.c, from their definitions.
+"""Writes src/ops/math/math_tables.h: the constants of ops/math_*.c, from their definitions.
 
-    python3 tests/math_tables.py > src/ops/math_tables.h        (needs mpmath)
+    python3 tests/math_tables.py > src/ops/math/math_tables.h        (needs mpmath)
 
 SPDX-License-Identifier: Apache-2.0
 """

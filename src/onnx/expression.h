@@ -7,7 +7,7 @@
 #ifndef CM_ONNX_EXPRESSION_H
 #define CM_ONNX_EXPRESSION_H
 
-#include "onnx/upgrade.h"
+#include "onnx/upgrade/upgrade.h"
 
 typedef struct maker {
     cm_pending *u; /* whose scope the nodes go to */

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "onnx/upgrade.h"
+#include "onnx/upgrade/upgrade.h"
 
 /* A part of a value's shape as a vector. */
 static cm_status shape_part(cm_pending *u, cm_value *x, int start, int end, cm_value **out)

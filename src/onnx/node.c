@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "onnx/import.h"
-#include "onnx/upgrade.h"
+#include "onnx/upgrade/upgrade.h"
 
 /* What to call the node in messages and reports: its name, or its first output's. */
 static cm_status name_node(cm_pending *u, const pb_node *p)

@@ -5,7 +5,7 @@
 
 #include "onnx/export.h"
 #include "onnx/import.h"
-#include "onnx/upgrade.h"
+#include "onnx/upgrade/upgrade.h"
 
 typedef struct step {
     int from, to; /* versions of the opset, inclusive */

@@ -28,7 +28,7 @@ struct cm_eval {
     int n_out;
     cm_datum **out; /* NULL: nobody reads it */
     cm_threads *threads;
-    uint64_t *random; /* state of the context's generator; see ops/random.h */
+    uint64_t *random; /* state of the context's generator; see ops/pointwise/random.h */
     const cm_eval_host *host;
     const cm_epilogue *epilogue; /* as in cm_infer: handled by cm_op_eval, not by evaluators */
 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/gemm.h"
+#include "ops/linear/gemm.h"
 
 static cm_arena arena;
 static cm_ctx cx = {.arena = &arena, .scratch = &arena};

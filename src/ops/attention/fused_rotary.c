@@ -25,7 +25,8 @@ static cm_status check_angles(cm_infer *f, int i, const char *name)
     CM_TRY(cm_expect_rank(f, i, name, 0, rank));
     for (int d = 0; d < have; d++)
         if (cm_infer_dim(f, i, d) != 1)
-            CM_TRY(cm_infer_equal(f, name, cm_infer_dim(f, i, d), cm_infer_dim(f, X, rank - have + d)));
+            CM_TRY(cm_infer_equal(f, name, cm_infer_dim(f, i, d),
+                                  cm_infer_dim(f, X, rank - have + d)));
     return CM_OK;
 }
 
@@ -38,7 +39,8 @@ static cm_status infer(cm_infer *f)
     CM_TRY(cm_expect_rank(f, X, "the input", 1, CM_MAX_RANK));
     int64_t columns;
     if (cm_infer_const(f, cm_infer_dim(f, X, cm_infer_rank(f, X) - 1), &columns) && columns % 2)
-        return cm_fail(f->cx, CM_ERR_MODEL, "%lld columns are to be rotated in pairs", (long long)columns);
+        return cm_fail(f->cx, CM_ERR_MODEL, "%lld columns are to be rotated in pairs",
+                       (long long)columns);
     CM_TRY(check_angles(f, COS, "cos"));
     CM_TRY(check_angles(f, SIN, "sin"));
     return cm_infer_like(f, 0, X);

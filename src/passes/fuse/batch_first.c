@@ -36,7 +36,8 @@ static int row_input(const cm_node *n)
     if (!cm_is(n, CM_OP_ADD))
         return -1;
     for (int i = 0; i < 2; i++)
-        if (cm_is_const(n->in[i]) && cm_rank(n->in[i]) == 1 && cm_same_shape(n->in[1 - i], n->out[0]))
+        if (cm_is_const(n->in[i]) && cm_rank(n->in[i]) == 1 &&
+            cm_same_shape(n->in[1 - i], n->out[0]))
             return 1 - i;
     return -1;
 }

@@ -97,8 +97,8 @@ static int parts(const cm_node *split, int64_t channels, int64_t *sizes)
 }
 
 /* Elements of a constant from `first` on, as a constant of these dims, turned when asked. */
-static cm_status piece(cm_rewriter *rw, cm_network *g, const cm_value *c, int64_t first, int64_t rows,
-                       int64_t columns, bool turn, bool flat, cm_value **out)
+static cm_status piece(cm_rewriter *rw, cm_network *g, const cm_value *c, int64_t first,
+                       int64_t rows, int64_t columns, bool turn, bool flat, cm_value **out)
 {
     const double *v;
     double *w;
@@ -112,8 +112,8 @@ static cm_status piece(cm_rewriter *rw, cm_network *g, const cm_value *c, int64_
 }
 
 /* Channels first .. first + n of the convolution. */
-static cm_status make_part(cm_rewriter *rw, cm_node *before, cm_node *conv, cm_node *t, int64_t first,
-                           int64_t n, bool back, cm_node **out)
+static cm_status make_part(cm_rewriter *rw, cm_node *before, cm_node *conv, cm_node *t,
+                           int64_t first, int64_t n, bool back, cm_node **out)
 {
     cm_network *g = conv->network;
     cm_value *w, *b;

@@ -36,9 +36,10 @@ static bool trace(cm_value *v, const char *labels, cm_heads_at *best)
         return false;
     for (int i = 0; i < MOST_STEPS; i++) {
         if (cm_view_accept(t, &w, false, false, &at) && at.groups == 1) {
-            bool as_is = any && best->rank == cm_rank(best->v) && best->v->producer &&
-                         cm_is(best->v->producer, CM_OP_RESHAPE) && at.v == best->v->producer->in[0] &&
-                         !memcmp(best->dims, best->v->type.dims, (size_t)best->rank * sizeof(cm_dim));
+            bool as_is =
+                any && best->rank == cm_rank(best->v) && best->v->producer &&
+                cm_is(best->v->producer, CM_OP_RESHAPE) && at.v == best->v->producer->in[0] &&
+                !memcmp(best->dims, best->v->type.dims, (size_t)best->rank * sizeof(cm_dim));
             if (!as_is)
                 *best = at;
             any = true;
@@ -60,7 +61,8 @@ static bool read_cache(const cm_node *n, int i, const char *layout, cache *out)
 {
     cm_node *c = cm_made_by(n->in[i], CM_OP_CONCAT);
     bool turned = cm_string_is(n, layout, "bhds");
-    if (!c || c->n_in != 2 || c->network != n->network || (!turned && !cm_string_is(n, layout, "bhsd")))
+    if (!c || c->n_in != 2 || c->network != n->network ||
+        (!turned && !cm_string_is(n, layout, "bhsd")))
         return false;
     int64_t axis = cm_int(c, "axis");
     axis += axis < 0 ? 4 : 0;
@@ -156,24 +158,29 @@ static cm_status hand_out(cm_rewriter *rw, const cache *c, cm_node *before, cm_v
 static bool same_past(const cache *c)
 {
     const cm_type *k = &c[0].past->type, *v = &c[1].past->type;
-    return k->rank == 4 && v->rank == 4 && k->dims[2] == v->dims[2] && c[0].fresh.rows == c[1].fresh.rows;
+    return k->rank == 4 && v->rank == 4 && k->dims[2] == v->dims[2] &&
+           c[0].fresh.rows == c[1].fresh.rows;
 }
 
-static cm_status fuse(cm_rewriter *rw, cm_node *n, const cache *c, cm_node *const *moved, int n_moved)
+static cm_status fuse(cm_rewriter *rw, cm_node *n, const cache *c, cm_node *const *moved,
+                      int n_moved)
 {
-    cm_value *in[7] = {n->in[0], NULL, NULL, n->n_in > 3 ? n->in[3] : NULL,
-                       n->n_in > 4 ? n->in[4] : NULL, c[0].past, c[1].past};
+    cm_value *in[7] = {
+        n->in[0],  NULL,     NULL, n->n_in > 3 ? n->in[3] : NULL, n->n_in > 4 ? n->in[4] : NULL,
+        c[0].past, c[1].past};
     void *attr;
     cm_node *m;
     const cm_op_id op = CM_OP_FUSED_ATTENTION;
     CM_TRY(cm_attr_copy(rw->cx, n->network->arena, n->op->attrs, n->attr, &attr));
     cm_ints old_offsets = cm_int_list(n, "offsets"), old_steps = cm_int_list(n, "head_steps");
-    int64_t offsets[3] = {old_offsets.n ? old_offsets.v[0] : 0, c[0].fresh.offset, c[1].fresh.offset};
+    int64_t offsets[3] = {old_offsets.n ? old_offsets.v[0] : 0, c[0].fresh.offset,
+                          c[1].fresh.offset};
     int64_t steps[3] = {old_steps.n ? old_steps.v[0] : cm_int(n, "head_size"), c[0].fresh.head_step,
                         c[1].fresh.head_step};
     if (old_offsets.n || offsets[1] || offsets[2])
         CM_TRY(cm_attr_put_ints(rw->cx, n->network, op, attr, "offsets", offsets, 3));
-    if (steps[0] != cm_int(n, "head_size") || steps[1] != c[0].fresh.cols || steps[2] != c[1].fresh.cols)
+    if (steps[0] != cm_int(n, "head_size") || steps[1] != c[0].fresh.cols ||
+        steps[2] != c[1].fresh.cols)
         CM_TRY(cm_attr_put_ints(rw->cx, n->network, op, attr, "head_steps", steps, 3));
     CM_TRY(cm_attr_put_string(rw->cx, n->network, op, attr, "k_layout", c[0].fresh.layout));
     CM_TRY(cm_attr_put_string(rw->cx, n->network, op, attr, "v_layout", c[1].fresh.layout));

@@ -225,8 +225,8 @@ static int read_siblings(cm_node *n, item *items)
     int k = 0;
     for (const cm_use *u = x->uses; u && k < MOST_ITEMS; u = u->next) {
         item it;
-        if (!u->node || u->node->network != n->network || u->index != 0 || !read_item(u->node, &it) ||
-            feeds_pointwise(&it) || (k && !same_kind(&it, &items[0])))
+        if (!u->node || u->node->network != n->network || u->index != 0 ||
+            !read_item(u->node, &it) || feeds_pointwise(&it) || (k && !same_kind(&it, &items[0])))
             continue;
         int at = k++;
         for (; at > 0 && items[at - 1].product->mark > it.product->mark; at--) /* in their order */
@@ -255,7 +255,8 @@ static cm_status fuse_siblings(cm_rewriter *rw, cm_node *n)
     CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, &n_sizes, sizes, &s));
     CM_TRY(cm_new_attr(rw->cx, n->network, CM_OP_SPLIT, &attr));
     CM_TRY(cm_attr_put_int(rw->cx, CM_OP_SPLIT, attr, "axis", -1));
-    CM_TRY(cm_make_with(rw, n, CM_OP_SPLIT, attr, items[0].product, (cm_value *[]){p, s}, 2, k, &split));
+    CM_TRY(cm_make_with(rw, n, CM_OP_SPLIT, attr, items[0].product, (cm_value *[]){p, s}, 2, k,
+                        &split));
     for (int i = 0; i < k; i++)
         CM_TRY(cm_replace_uses(rw->cx, items[i].result, split->out[i]));
     return CM_OK;

@@ -35,8 +35,9 @@ static cm_value *columns_of(cm_value *v, int64_t *start, int64_t *step, int64_t 
         }
         return axis == -1 || axis == rank - 1 ? n->in[0] : NULL;
     }
-    if (!cm_is(n, CM_OP_SLICE) || n->n_in < 4 || !n->in[3] || !cm_const_ints(n->in[3], &axis, 1, &k) ||
-        k != 1 || (axis != -1 && axis != rank - 1) || !cm_const_ints(n->in[1], &from, 1, &k) || k != 1 ||
+    if (!cm_is(n, CM_OP_SLICE) || n->n_in < 4 || !n->in[3] ||
+        !cm_const_ints(n->in[3], &axis, 1, &k) || k != 1 || (axis != -1 && axis != rank - 1) ||
+        !cm_const_ints(n->in[1], &from, 1, &k) || k != 1 ||
         (n->n_in > 4 && n->in[4] && (!cm_const_ints(n->in[4], &by, 1, &k) || k != 1)))
         return NULL;
     cm_dim whole = n->in[0]->type.dims[rank - 1];

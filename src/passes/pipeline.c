@@ -41,11 +41,11 @@
     X(hoist_table, CLEAN, true, 1e-6) /* work on rows of a constant table: on the whole, now */    \
     X(explicit_pads, CLEAN, false, 0) /* padding in numbers */                                     \
     X(conv_forms, CLEAN, false, 0)    /* convolutions along one axis with one */                   \
-    X(bias_before_heads, CLEAN, false, 1e-6)  /* offsets per head into the product before */       \
-    X(bias_after_product, CLEAN, false, 1e-6) /* offsets behind a product with constants */        \
-    X(refold, CLEAN, false, 0)        /* constants that the moves made */                          \
-    X(reidentity, CLEAN, true, 0)     /* what they left doing nothing */                           \
-    X(fold_pad, CLEAN, true, 0)       /* pads into convolutions and pools */                       \
+    X(bias_before_heads, CLEAN, false, 1e-6)   /* offsets per head into the product before */      \
+    X(bias_after_product, CLEAN, false, 1e-6)  /* offsets behind a product with constants */       \
+    X(refold, CLEAN, false, 0)                 /* constants that the moves made */                 \
+    X(reidentity, CLEAN, true, 0)              /* what they left doing nothing */                  \
+    X(fold_pad, CLEAN, true, 0)                /* pads into convolutions and pools */              \
     X(fold_batch_norm, CLEAN, true, 1e-5)      /* into weights, or a factor and an offset */       \
     X(fold_scale, CLEAN, true, 1e-6)           /* factors and offsets into weights and biases */   \
     X(fuse_integer_matmul, CLEAN, false, 1e-6) /* products of integers and their factor */         \
@@ -75,8 +75,8 @@
     X(fuse_embed_norm, FUSE, false, 1e-6)    /* embeddings, their sum and its normalisation */     \
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
     X(fuse_rotary, FUSE, false, 1e-6)         /* rotary position embeddings */                     \
-    X(heads_product, FUSE, false, 0)     /* heads where a plain product reads them */              \
-    X(heads_dce, FUSE, true, 0)          /* the product that it replaced */                        \
+    X(heads_product, FUSE, false, 0)          /* heads where a plain product reads them */         \
+    X(heads_dce, FUSE, true, 0)               /* the product that it replaced */                   \
     X(fuse_attention, FUSE, false, 1e-6)      /* softmax(q k^T) v as one node */                   \
     X(attention_dce, FUSE, true, 0)           /* its parts, before readers are counted */          \
     X(fuse_cache, FUSE, false, 0)             /* past and present keys and values into it */       \
@@ -114,7 +114,7 @@
 #define cm_pass_conv_merge          cm_pass_merge_transposes
 #define cm_pass_conv_identity       cm_pass_identity
 #define cm_pass_conv_dce            cm_pass_dce
-#define cm_pass_heads_dce cm_pass_dce
+#define cm_pass_heads_dce           cm_pass_dce
 #define cm_pass_fuse_dce            cm_pass_dce
 #define cm_pass_attention_dce       cm_pass_dce
 #define cm_pass_qkv_dce             cm_pass_dce

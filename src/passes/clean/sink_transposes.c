@@ -8,7 +8,7 @@
  *
  * Fires on elementwise nodes whose inputs of full rank are all transposed by the same permutation and
  * read by nobody else; other inputs have one element, are constants that can be transposed back now, or have the
- * same elements in the same order when transposed back (a mask of [b,1,t]): those are reshaped. Concat,
+ * same elements in the same order when transposed back (a mask of [b,1,t]): axes of size 1 move. Concat,
  * Softmax and LogSoftmax get their axis translated. Moving down only, it ends.
  *
  * needs: types, uses    keeps: types, uses
@@ -32,30 +32,48 @@ static bool can_pass(const cm_node *n)
 }
 
 /* Does v lie in memory as it did before, when axes are put back: does no axis but those of size 1 move
- * over another? Its shape then, every dim but one a number. */
-static bool is_view_before(const cm_value *v, const int64_t *perm, int rank, int64_t *shape)
+ * over another? Those axes and where they belong then, their number to *k. */
+static bool is_view_before(const cm_value *v, const int64_t *perm, int rank, int64_t *from,
+                           int64_t *to, int *k)
 {
     int64_t last = -1;
-    int unknown = 0;
+    *k = 0;
     if (cm_rank(v) != rank)
         return false;
     for (int i = 0; i < rank; i++) {
-        cm_dim d = v->type.dims[i];
-        bool number = cm_dim_is_size(d);
-        shape[perm[i]] = number ? d : -1;
-        unknown += !number;
-        if (d == 0 || (d != 1 && perm[i] < last))
+        if (v->type.dims[i] == 1) {
+            from[*k] = i;
+            to[(*k)++] = perm[i];
+            continue;
+        }
+        if (perm[i] < last)
             return false;
-        last = d != 1 ? perm[i] : last;
+        last = perm[i];
     }
-    return unknown <= 1;
+    return *k > 0;
+}
+
+/* Axes of size 1 taken out here and put in there. */
+static cm_status move_ones(cm_rewriter *rw, cm_node *n, cm_value *v, const int64_t *from,
+                           const int64_t *to, int k, cm_value **out)
+{
+    int64_t dims[] = {k};
+    cm_value *axes[2];
+    cm_node *y;
+    CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, dims, from, &axes[0]));
+    CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, dims, to, &axes[1]));
+    CM_TRY(cm_make(rw, n, CM_OP_SQUEEZE, n, (cm_value *[]){v, axes[0]}, 2, 1, &y));
+    CM_TRY(cm_make(rw, n, CM_OP_UNSQUEEZE, n, (cm_value *[]){y->out[0], axes[1]}, 2, 1, &y));
+    *out = y->out[0];
+    return CM_OK;
 }
 
 /* The permutation that all full-rank inputs of n share. */
 static bool common_perm(const cm_node *n, int64_t *perm)
 {
     int rank = cm_rank(n->out[0]), found = 0;
-    int64_t shape[CM_MAX_RANK];
+    int64_t from[CM_MAX_RANK], to[CM_MAX_RANK];
+    int k;
     for (int i = 0; i < n->n_in; i++) {
         int64_t p[CM_MAX_RANK];
         cm_value *v = n->in[i];
@@ -75,7 +93,7 @@ static bool common_perm(const cm_node *n, int64_t *perm)
     for (int i = 0; i < n->n_in && found; i++) {
         const cm_value *v = n->in[i];
         if (v && !cm_made_by(v, CM_OP_TRANSPOSE) && cm_volume(v) != 1 &&
-            !(v->constant && cm_rank(v) == rank) && !is_view_before(v, perm, rank, shape))
+            !(v->constant && cm_rank(v) == rank) && !is_view_before(v, perm, rank, from, to, &k))
             return false;
     }
     return found > 0;
@@ -91,15 +109,10 @@ static cm_status input_before(cm_rewriter *rw, cm_node *n, int i, const int64_t 
     int rank = cm_rank(n->out[0]);
     if (!v || t || cm_rank(v) != rank || cm_volume(v) == 1)
         return CM_OK;
-    int64_t inverse[CM_MAX_RANK];
-    if (!v->constant && is_view_before(v, perm, rank, inverse)) {
-        int64_t dims[] = {rank};
-        cm_value *shape;
-        CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, dims, inverse, &shape));
-        CM_TRY(cm_make(rw, n, CM_OP_RESHAPE, n, (cm_value *[]){v, shape}, 2, 1, &t));
-        *out = t->out[0];
-        return CM_OK;
-    }
+    int64_t inverse[CM_MAX_RANK], from[CM_MAX_RANK], to[CM_MAX_RANK];
+    int k;
+    if (!v->constant && is_view_before(v, perm, rank, from, to, &k))
+        return move_ones(rw, n, v, from, to, k, out);
     cm_perm_inverse(perm, rank, inverse);
     CM_TRY(cm_make_transpose(rw, n, v, inverse, rank, n, &t));
     *out = t->out[0];

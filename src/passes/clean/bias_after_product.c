@@ -39,7 +39,8 @@ static bool find(const cm_node *n, found *m)
         row = (int)m->perm[row];
     row -= rank - cm_rank(m->c);
     return cm_is_const(m->c) && !cm_is_const(m->x) && m->x->n_uses > 1 &&
-           cm_same_shape(m->x, m->add->out[0]) && cm_rank(m->c) >= 1 && (row < 0 || m->c->type.dims[row] == 1);
+           cm_same_shape(m->x, m->add->out[0]) && cm_rank(m->c) >= 1 &&
+           (row < 0 || m->c->type.dims[row] == 1);
 }
 
 /* The constant with as many axes as x. */

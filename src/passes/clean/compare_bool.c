@@ -27,7 +27,8 @@ static cm_node *cast_of(const cm_value *v, cm_node **view)
     return cast && cm_rank(cast->in[0]) >= 0 && cast->in[0]->type.dtype == CM_BOOL ? cast : NULL;
 }
 
-static cm_status rewrite(cm_rewriter *rw, cm_node *n, cm_node *cast, const cm_node *view, bool is_one)
+static cm_status rewrite(cm_rewriter *rw, cm_node *n, cm_node *cast, const cm_node *view,
+                         bool is_one)
 {
     cm_value *m = cast->in[0];
     cm_node *y = NULL;

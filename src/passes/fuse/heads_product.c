@@ -32,8 +32,8 @@ static bool wants_heads_first(const cm_value *r)
     bool any = false;
     for (const cm_use *u = r->uses; u; u = u->next) {
         int64_t perm[CM_MAX_RANK];
-        if (!cm_is(u->node, CM_OP_TRANSPOSE) || u->node->network != r->network || !cm_perm(u->node, perm) ||
-            !cm_perm_equal(perm, HEADS_FIRST, 4))
+        if (!cm_is(u->node, CM_OP_TRANSPOSE) || u->node->network != r->network ||
+            !cm_perm(u->node, perm) || !cm_perm_equal(perm, HEADS_FIRST, 4))
             return false;
         any |= meets_constant(u->node->out[0]);
     }
@@ -43,11 +43,13 @@ static bool wants_heads_first(const cm_value *r)
 static bool find(const cm_node *n, cm_linear *l)
 {
     if (!cm_is(n, CM_OP_RESHAPE) || cm_rank(n->out[0]) != 4 || cm_rank(n->in[0]) != 3 ||
-        !cm_is_float(n->out[0]) || !n->out[0]->n_uses || !wants_heads_first(n->out[0]) || !cm_linear_find(n->in[0], l))
+        !cm_is_float(n->out[0]) || !n->out[0]->n_uses || !wants_heads_first(n->out[0]) ||
+        !cm_linear_find(n->in[0], l))
         return false;
     const cm_dim *a = n->in[0]->type.dims, *b = n->out[0]->type.dims;
     return l->node->op->id == CM_OP_MATMUL && !l->weights->constant->packed && a[0] == b[0] &&
-           a[1] == b[1] && cm_dim_is_size(b[2]) && cm_dim_is_size(b[3]) && cm_rank(l->node->in[0]) == 3;
+           a[1] == b[1] && cm_dim_is_size(b[2]) && cm_dim_is_size(b[3]) &&
+           cm_rank(l->node->in[0]) == 3;
 }
 
 /* [rows, heads*size] as [heads, rows, size]. */
@@ -75,7 +77,8 @@ static cm_status rewrite(cm_rewriter *rw, cm_node *n, const cm_linear *l)
     CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, &one, &one, &axes));
     CM_TRY(cm_const_f64(rw->cx, l->weights, &v, &count));
     CM_TRY(by_head(rw, n, l->weights, v, l->weights->constant->dims[0], &w));
-    CM_TRY(cm_make(rw, n, CM_OP_UNSQUEEZE, l->node, (cm_value *[]){l->node->in[0], axes}, 2, 1, &x));
+    CM_TRY(
+        cm_make(rw, n, CM_OP_UNSQUEEZE, l->node, (cm_value *[]){l->node->in[0], axes}, 2, 1, &x));
     CM_TRY(cm_make(rw, n, CM_OP_MATMUL, l->node, (cm_value *[]){x->out[0], w}, 2, 1, &y));
     CM_TRY(cm_node_add_from(rw->cx, y, n));
     if (l->bias) {

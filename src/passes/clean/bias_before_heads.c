@@ -35,7 +35,8 @@ static bool splits_last(const cm_node *n)
 static bool is_per_head(const cm_value *c, const cm_value *v)
 {
     int rank = cm_rank(c), of = cm_rank(v);
-    return cm_is_const(c) && rank >= 2 && rank <= of && c->type.dims[rank - 1] == v->type.dims[of - 1] &&
+    return cm_is_const(c) && rank >= 2 && rank <= of &&
+           c->type.dims[rank - 1] == v->type.dims[of - 1] &&
            c->type.dims[rank - 2] == v->type.dims[of - 2] &&
            cm_volume(c) == v->type.dims[of - 1] * v->type.dims[of - 2];
 }
@@ -74,7 +75,8 @@ static cm_value *added(const cm_node *add, const cm_value *r)
     return add->in[add->in[0] == r];
 }
 
-static cm_status rewrite(cm_rewriter *rw, cm_node *n, const cm_linear *l, cm_node **adds, int n_adds)
+static cm_status rewrite(cm_rewriter *rw, cm_node *n, const cm_linear *l, cm_node **adds,
+                         int n_adds)
 {
     const double *first, *other;
     double *rest;
@@ -85,7 +87,8 @@ static cm_status rewrite(cm_rewriter *rw, cm_node *n, const cm_linear *l, cm_nod
     CM_TRY(cm_const_f64(rw->cx, added(adds[0], n->out[0]), &first, &count));
     CM_TRY(cm_linear_apply(rw, n, l, NULL, first, &y));
     CM_TRY(cm_attr_copy(rw->cx, n->network->arena, n->op->attrs, n->attr, &attr));
-    CM_TRY(cm_make_with(rw, n, CM_OP_RESHAPE, attr, n, (cm_value *[]){y->out[0], n->in[1]}, 2, 1, &r));
+    CM_TRY(
+        cm_make_with(rw, n, CM_OP_RESHAPE, attr, n, (cm_value *[]){y->out[0], n->in[1]}, 2, 1, &r));
     CM_TRY(cm_replace(rw, adds[0], r->out[0], y));
     CM_NEW_N(rw->cx, rw->cx->scratch, rest, count, double);
     for (int i = 1; i < n_adds; i++) {
@@ -107,9 +110,9 @@ CM_PASS(bias_before_heads)
         cm_node *adds[MOST_ADDS];
         cm_linear l;
         int n_adds;
-        if (!cm_is(n, CM_OP_RESHAPE) || !n->out[0]->n_uses || !cm_is_float(n->out[0]) || !splits_last(n) ||
-            (n_adds = find_adds(n->out[0], adds)) == 0 || !cm_linear_find(n->in[0], &l) ||
-            l.node->op->id != CM_OP_MATMUL)
+        if (!cm_is(n, CM_OP_RESHAPE) || !n->out[0]->n_uses || !cm_is_float(n->out[0]) ||
+            !splits_last(n) || (n_adds = find_adds(n->out[0], adds)) == 0 ||
+            !cm_linear_find(n->in[0], &l) || l.node->op->id != CM_OP_MATMUL)
             continue;
         if (!cm_rewrite(rw, n))
             return CM_OK;

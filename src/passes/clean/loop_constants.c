@@ -4,7 +4,8 @@
  *  becomes
  *     x                          inside, c is read as x
  *
- * For Loop and Scan. Nothing is carried then, and thin_control takes the rest away.
+ * For Loop and Scan. Nothing is carried then, and thin_control takes the rest away. A Loop without a trip
+ * count keeps its outputs: it may never end, and then there is no answer.
  *
  * needs: types, uses    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -27,11 +28,12 @@ CM_PASS(loop_constants)
 {
     CM_FOR_NODES (n, g) {
         int first_in, first_out, k = carried(n, &first_in, &first_out);
+        bool ends = !cm_is(n, CM_OP_LOOP) || n->in[0];
         for (int i = 0; i < k; i++) {
             cm_network *body = n->subs[0];
             cm_value *inside = body->inputs[first_in + i], *before = n->in[first_in + i],
                      *after = body->outputs[first_out + i];
-            bool is_read = n->out[i] && n->out[i]->n_uses;
+            bool is_read = ends && n->out[i] && n->out[i]->n_uses;
             if (after != inside && !(after == before && (inside->n_uses || is_read)))
                 continue;
             if (!cm_rewrite(rw, n))

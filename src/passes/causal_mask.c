@@ -87,7 +87,8 @@ bool cm_is_causal_mask(const cm_value *m, cm_dim rows, cm_dim cols, bool keeps)
     enum { MOST = 6 };
     for (int i = 0; i < MOST && m->producer; i++) {
         const cm_node *n = m->producer;
-        if (cm_is(n, CM_OP_SLICE) ? !read_slice(n, w) : !cm_is(n, CM_OP_CAST) && !cm_is(n, CM_OP_IDENTITY))
+        if (cm_is(n, CM_OP_SLICE) ? !read_slice(n, w)
+                                  : !cm_is(n, CM_OP_CAST) && !cm_is(n, CM_OP_IDENTITY))
             return false;
         m = n->in[0];
     }
@@ -100,7 +101,8 @@ bool cm_is_causal_bias(const cm_value *m, cm_dim rows, cm_dim cols)
 {
     const double NOTHING_LEFT = -1e30;
     int64_t r, c;
-    if (!is_matrix(m, &r, &c) || r != rows || c != cols || r < 2 || !cm_dtype_is_float(m->constant->dtype))
+    if (!is_matrix(m, &r, &c) || r != rows || c != cols || r < 2 ||
+        !cm_dtype_is_float(m->constant->dtype))
         return false;
     for (int64_t i = 0; i < r; i++)
         for (int64_t j = 0; j < c; j++) {

@@ -154,7 +154,8 @@ static bool back_window(cm_dim_table *t, cm_view *w, cm_value *from, int axis, i
         !group_axes(t, w, first))
         return false;
     w->v = from;
-    return insert(w, first[axis], (cm_factor){.label = 'w', .dim = whole, .step = 1, .start = start, .len = len});
+    return insert(w, first[axis],
+                  (cm_factor){.label = 'w', .dim = whole, .step = 1, .start = start, .len = len});
 }
 
 static bool back_split(cm_dim_table *t, cm_view *w, const cm_node *n)
@@ -200,8 +201,8 @@ static bool back_slice(cm_dim_table *t, cm_view *w, const cm_node *n)
         w->v = n->in[0];
         return true;
     }
-    return back_window(t, w, n->in[0], (int)(has_axes ? axes[cut] + (axes[cut] < 0 ? rank : 0) : cut),
-                       starts[cut]);
+    return back_window(t, w, n->in[0],
+                       (int)(has_axes ? axes[cut] + (axes[cut] < 0 ? rank : 0) : cut), starts[cut]);
 }
 
 /* A single index takes the axis away (a scalar) or leaves one of size 1. */
@@ -216,7 +217,8 @@ static bool back_gather(cm_dim_table *t, cm_view *w, const cm_node *n)
     int64_t whole = n->in[0]->type.dims[axis];
     index += index < 0 ? whole : 0;
     w->v = n->in[0];
-    return insert(w, first[axis], (cm_factor){.label = 'w', .dim = whole, .step = 1, .start = index, .len = 1});
+    return insert(w, first[axis],
+                  (cm_factor){.label = 'w', .dim = whole, .step = 1, .start = index, .len = 1});
 }
 
 /* Heads that were repeated, each a number of times in a row. */
@@ -367,7 +369,7 @@ bool cm_can_reshape(int from_rank, const cm_dim *from, int rank, const cm_dim *d
 }
 
 cm_status cm_view_as(cm_rewriter *rw, cm_node *before, const cm_node *like, cm_value *v, int rank,
-                          const cm_dim *dims, cm_value **out)
+                     const cm_dim *dims, cm_value **out)
 {
     int64_t to[CM_MAX_RANK], n = rank;
     bool same = rank == cm_rank(v);
@@ -434,7 +436,8 @@ static bool read_columns(cm_dim_table *t, const cm_view *w, cm_heads_at *out, in
             out->head_step = stride;
         stride *= f->dim;
     }
-    for (int i = 0, left = 1; i < w->n; i++) { /* a window over rows or batches is none over columns */
+    for (int i = 0, left = 1; i < w->n;
+         i++) { /* a window over rows or batches is none over columns */
         left = left && (w->f[i].label == 'b' || w->f[i].label == 's' || w->f[i].label == 'w');
         if (w->f[i].label != 'w' || !left)
             continue;
@@ -455,9 +458,13 @@ bool cm_view_accept(cm_dim_table *t, const cm_view *view, bool transposed, bool 
     static const char *const orders[] = {"bshd", "sbhd", "bhsd", "bhds"};
     cm_view w = *view;
     merge(t, &w);
-    *out = (cm_heads_at){.v = w.v, .scale = w.scale, .groups = w.groups,
-                         .batch = size_along(&w, 'b'), .heads = size_along(&w, 'h'),
-                         .rows = size_along(&w, 's'), .cols = size_along(&w, 'd')};
+    *out = (cm_heads_at){.v = w.v,
+                         .scale = w.scale,
+                         .groups = w.groups,
+                         .batch = size_along(&w, 'b'),
+                         .heads = size_along(&w, 'h'),
+                         .rows = size_along(&w, 's'),
+                         .cols = size_along(&w, 'd')};
     if (!cm_dim_is_size(out->heads) || !cm_dim_is_size(out->cols))
         return false;
     for (int o = 0; o < 3 + transposed; o++) {
@@ -471,12 +478,15 @@ bool cm_view_accept(cm_dim_table *t, const cm_view *view, bool transposed, bool 
             if (!read_columns(t, &w, out, &columns))
                 continue;
             out->rank = 3;
-            memcpy(out->dims, (cm_dim[]){o ? out->rows : out->batch, o ? out->batch : out->rows, columns},
+            memcpy(out->dims,
+                   (cm_dim[]){o ? out->rows : out->batch, o ? out->batch : out->rows, columns},
                    3 * sizeof(cm_dim));
         } else {
             out->rank = 4;
-            memcpy(out->dims, (cm_dim[]){out->batch, out->heads, o == 2 ? out->rows : out->cols,
-                                         o == 2 ? out->cols : out->rows}, 4 * sizeof(cm_dim));
+            memcpy(out->dims,
+                   (cm_dim[]){out->batch, out->heads, o == 2 ? out->rows : out->cols,
+                              o == 2 ? out->cols : out->rows},
+                   4 * sizeof(cm_dim));
         }
         const cm_type *at = &w.v->type;
         if (made ? cm_can_reshape(out->rank, out->dims, at->rank, at->dims)

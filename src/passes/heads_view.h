@@ -47,11 +47,12 @@ bool cm_view_back(cm_dim_table *t, cm_view *w, bool scaled);
 bool cm_view_on(cm_dim_table *t, cm_view *w);
 /* Can it be used as it is here? `transposed`: "bhds" too. `made`: the view is what the operator gives,
  * not what it reads. */
-bool cm_view_accept(cm_dim_table *t, const cm_view *w, bool transposed, bool made, cm_heads_at *out);
+bool cm_view_accept(cm_dim_table *t, const cm_view *w, bool transposed, bool made,
+                    cm_heads_at *out);
 /* Can a Reshape between these be written without shape arithmetic? */
 bool cm_can_reshape(int from_rank, const cm_dim *from, int rank, const cm_dim *dims);
 /* v in that shape; v itself when it has it. */
 cm_status cm_view_as(cm_rewriter *rw, cm_node *before, const cm_node *like, cm_value *v, int rank,
-                          const cm_dim *dims, cm_value **out) CM_MUST_USE;
+                     const cm_dim *dims, cm_value **out) CM_MUST_USE;
 
 #endif

@@ -5,7 +5,8 @@ Usage: node_counts.py CAMEO [-v]
 For each network of ../shared/models/fusion: the layers that `cameo inspect MODEL --optimised --json` lists, those of
 nested networks too. Counted is every layer, reshapes as well (they cost nothing to run, but ONNX Runtime's figures
 count them); not counted are constants, which are no layers. Each must be at most NODE_COUNTS.json's ort_extended, and
-the sum below its sum. Prints the offenders; -v also says which operators they have left.
+the sum below its sum; a few are above for the reasons given in ABOVE, and must not grow. Prints the offenders; -v
+also says which operators they have left.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -14,6 +15,15 @@ import json
 import os
 import subprocess
 import sys
+
+# More nodes than ONNX Runtime leaves: how many at most, and why.
+ABOVE = {
+    "testdata/dummy_t5_pointer_generator": (186, "BeamSearch is one opaque node there, a Loop of plain nodes here"),
+    "testdata/dummy_whisper_with_sequence_input_ids": (190, "BeamSearch, likewise"),
+    "testdata/dynamic_quantize_matmul_uint8_bias": (5, "the scale's length may differ from the columns: fusing is not exact"),
+    "testdata/matmul_integer_to_float_int8": (4, "the same"),
+    "transform/fusion/bias_softmax_fusion_noleadingones": (5, "a softmax over three axes at once is a reshape and back"),
+}
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FUSION = os.path.join(HERE, "../../../shared/models/fusion")
@@ -47,7 +57,11 @@ def main():
             continue
         ours += len(ops)
         theirs += row["ort_extended"]
+        most, reason = ABOVE.get(name, (0, ""))
         if len(ops) <= row["ort_extended"]:
+            continue
+        if len(ops) <= most:
+            print(f"above {name}: {len(ops)} nodes, {row['ort_extended']} by ONNX Runtime: {reason}")
             continue
         offenders += 1
         print(f"{name}: {len(ops)} nodes, {row['ort_extended']} by ONNX Runtime")

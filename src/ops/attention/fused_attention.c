@@ -33,10 +33,10 @@ enum { HAS_MASK_VALUE = 1 };
 
 CM_ATTRS(fused_attention, fused_attr, CM_ATTR_FLOAT(fused_attr, mask_value, 0),
          CM_ATTR_INT_REQUIRED(fused_attr, q_num_heads),
-         CM_ATTR_INT_REQUIRED(fused_attr, kv_num_heads), CM_ATTR_INT_REQUIRED(fused_attr, head_size),
-         CM_ATTR_INT_REQUIRED(fused_attr, v_head_size), CM_ATTR_FLOAT(fused_attr, scale, 1),
-         CM_ATTR_FLOAT(fused_attr, softcap, 0), CM_ATTR_INT(fused_attr, is_causal, 0),
-         CM_ATTR_INT(fused_attr, bias_last, 0),
+         CM_ATTR_INT_REQUIRED(fused_attr, kv_num_heads),
+         CM_ATTR_INT_REQUIRED(fused_attr, head_size), CM_ATTR_INT_REQUIRED(fused_attr, v_head_size),
+         CM_ATTR_FLOAT(fused_attr, scale, 1), CM_ATTR_FLOAT(fused_attr, softcap, 0),
+         CM_ATTR_INT(fused_attr, is_causal, 0), CM_ATTR_INT(fused_attr, bias_last, 0),
          CM_ATTR_STR(fused_attr, q_layout, "bshd"), CM_ATTR_STR(fused_attr, k_layout, "bshd"),
          CM_ATTR_STR(fused_attr, v_layout, "bshd"), CM_ATTR_STR(fused_attr, y_layout, "bshd"),
          CM_ATTR_INTS(fused_attr, offsets, 0), CM_ATTR_INTS(fused_attr, head_steps, 0))
@@ -247,8 +247,14 @@ static cm_status join_past(cm_eval *e, const cm_attend *a, int past, int out, in
     int64_t past_len = a->kv_len - fresh_len;
     if (!cm_eval_has(e, past) && !cm_eval_wants(e, out))
         return CM_OK;
-    cm_cache c = {.batch = a->batch, .heads = a->kv_heads, .len = a->kv_len, .size = size,
-                  .past_rows = past_len, .past_len = past_len, .fresh = *h, .fresh_len = fresh_len};
+    cm_cache c = {.batch = a->batch,
+                  .heads = a->kv_heads,
+                  .len = a->kv_len,
+                  .size = size,
+                  .past_rows = past_len,
+                  .past_len = past_len,
+                  .fresh = *h,
+                  .fresh_len = fresh_len};
     if (cm_eval_has(e, past)) {
         const double *v;
         CM_TRY(cm_eval_as_f64(e, past, &v));
@@ -290,9 +296,15 @@ static cm_heads_out output(cm_tensor *t, layout l, const cm_attend *a)
 static cm_status eval(cm_eval *e)
 {
     const fused_attr *attr = e->attr;
-    cm_attend a = {.q_heads = attr->q_num_heads, .kv_heads = attr->kv_num_heads,
-                   .head = attr->head_size, .v_head = attr->v_head_size, .scale = attr->scale,
-                   .softcap = attr->softcap, .causal = attr->is_causal != 0, .left = -1, .right = -1};
+    cm_attend a = {.q_heads = attr->q_num_heads,
+                   .kv_heads = attr->kv_num_heads,
+                   .head = attr->head_size,
+                   .v_head = attr->v_head_size,
+                   .scale = attr->scale,
+                   .softcap = attr->softcap,
+                   .causal = attr->is_causal != 0,
+                   .left = -1,
+                   .right = -1};
     int64_t batch, fresh;
     double fill = attr->mask_value;
     bool_mask mask;
@@ -324,8 +336,15 @@ static void cost(const cm_infer *f, cm_cost *c)
         return;
     layout q = input_layout(a, Q), k = input_layout(a, K);
     double rows = cm_infer_extent(f, cm_infer_dim(f, Q, q == SBHD)) *
-                  cm_infer_extent(f, cm_infer_dim(f, Q, q == BSHD ? 1 : q == SBHD ? 0 : 2));
-    double keys = cm_infer_extent(f, cm_infer_dim(f, K, k == BSHD ? 1 : k == SBHD ? 0 : k == BHSD ? 2 : 3));
+                  cm_infer_extent(f, cm_infer_dim(f, Q,
+                                                  q == BSHD   ? 1
+                                                  : q == SBHD ? 0
+                                                              : 2));
+    double keys = cm_infer_extent(f, cm_infer_dim(f, K,
+                                                  k == BSHD   ? 1
+                                                  : k == SBHD ? 0
+                                                  : k == BHSD ? 2
+                                                              : 3));
     c->ops = 2 * rows * keys * (double)a->q_num_heads * (double)(a->head_size + a->v_head_size);
 }
 

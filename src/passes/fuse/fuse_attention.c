@@ -52,7 +52,7 @@ typedef struct {
     double fill;
     cm_value *cleared; /* where probabilities are set to 0 after the softmax, or NULL */
     int n_inside;
-    cm_value *inside[MOST_INSIDE]; /* scores and probabilities on the way */
+    cm_value *inside[MOST_INSIDE];      /* scores and probabilities on the way */
     const cm_node *reader[MOST_INSIDE]; /* of each: the node of the pattern */
     int64_t heads; /* when batch and heads are one axis: heads among them, 0 not known */
     cm_heads_at q, k, v, y;
@@ -140,7 +140,10 @@ static void relabel(const char *term, const char *scores, size_t n_batch, char r
 {
     for (; *term; term++) {
         const char *at = strchr(scores, *term);
-        *out++ = *term == row ? 's' : *term == col ? 'd' : at && (size_t)(at - scores) < n_batch ? batch[at - scores] : '?';
+        *out++ = *term == row                            ? 's'
+                 : *term == col                          ? 'd'
+                 : at && (size_t)(at - scores) < n_batch ? batch[at - scores]
+                                                         : '?';
     }
     *out = 0;
 }
@@ -163,8 +166,9 @@ static bool read_einsum(cm_node *n, const cm_value *scores, product *p)
     for (const char *c = other; *c; c++)
         if (*c != key && !strchr(of_scores, *c))
             col = *c;
-    if (!col || !strchr(has, col) || !strchr(has, row) || !strchr(other, key) || strchr(other, row) ||
-        strlen(term[0]) != rank || strlen(term[1]) != rank || strlen(term[2]) != rank)
+    if (!col || !strchr(has, col) || !strchr(has, row) || !strchr(other, key) ||
+        strchr(other, row) || strlen(term[0]) != rank || strlen(term[1]) != rank ||
+        strlen(term[2]) != rank)
         return false;
     *p = (product){.n = n, .a = n->in[first], .b = n->in[1 - first], .scale = 1};
     relabel(term[first], of_scores, rank - 2, row, col, batch, p->of_a);
@@ -384,8 +388,8 @@ static bool find_values(found *m, cm_node *softmax)
             p = next->out[0];
             continue;
         }
-        if (!(cm_is(next, CM_OP_CAST) && cm_is_float(next->out[0])) && !cm_is(next, CM_OP_IDENTITY) &&
-            !(is_reshape(next) && keeps_matrix(next)))
+        if (!(cm_is(next, CM_OP_CAST) && cm_is_float(next->out[0])) &&
+            !cm_is(next, CM_OP_IDENTITY) && !(is_reshape(next) && keeps_matrix(next)))
             return false;
         p = next->out[0];
     }
@@ -421,8 +425,8 @@ static bool only_read_here(found *m)
 /* ---- Operands ------------------------------------------------------------------------------- */
 
 /* The place farthest up (or, `made`, down) where the operand can be taken. */
-static bool trace(found *m, cm_value *v, const char *labels, bool transposed, bool scaled, bool made,
-                  cm_heads_at *best)
+static bool trace(found *m, cm_value *v, const char *labels, bool transposed, bool scaled,
+                  bool made, cm_heads_at *best)
 {
     cm_dim_table *t = v->network->dims;
     cm_view w;
@@ -469,7 +473,8 @@ static void find_heads(found *m)
             m->heads = at[i]->heads * at[i]->groups;
     for (int i = 0; i <= m->n_biases && !m->heads; i++) {
         const bias *b = i < m->n_biases ? &m->biases[i] : &m->mask;
-        if (b->v && cm_rank(b->at) == 4 && cm_dim_is_size(b->at->type.dims[1]) && b->at->type.dims[1] > 1)
+        if (b->v && cm_rank(b->at) == 4 && cm_dim_is_size(b->at->type.dims[1]) &&
+            b->at->type.dims[1] > 1)
             m->heads = b->at->type.dims[1];
     }
 }
@@ -501,8 +506,8 @@ static bool keeps_rows(found *m)
     m->retype = m->causal && !g->outer;
     for (int i = 0; i < m->n_biases; i++) {
         const cm_type *t = &m->biases[i].v->type;
-        m->retype = m->retype && (t->rank < 2 || t->dims[t->rank - 2] == 1 ||
-                                  t->dims[t->rank - 2] == m->q.rows);
+        m->retype = m->retype &&
+                    (t->rank < 2 || t->dims[t->rank - 2] == 1 || t->dims[t->rank - 2] == m->q.rows);
     }
     return m->retype;
 }
@@ -574,7 +579,8 @@ static bool align(const found *m, const bias *b, int *rank, cm_dim *dims)
         batches = cm_dim_mul(t, batches, have->dims[i]);
     }
     *rank = 4;
-    memcpy(dims, (cm_dim[]){batches, have->dims[extra], have->dims[extra + 1], have->dims[extra + 2]},
+    memcpy(dims,
+           (cm_dim[]){batches, have->dims[extra], have->dims[extra + 1], have->dims[extra + 2]},
            4 * sizeof *dims);
     return true;
 }
@@ -606,7 +612,8 @@ static bool find_masks(found *m)
         bias *b = &m->biases[i];
         if (!check_mask(m, b))
             return false;
-        if (!m->mask.v && !m->causal && b->times > 0 && cm_is_causal_bias(b->v, m->q.rows, m->k.rows)) {
+        if (!m->mask.v && !m->causal && b->times > 0 &&
+            cm_is_causal_bias(b->v, m->q.rows, m->k.rows)) {
             m->causal = true;
             m->fill = -INFINITY;
         } else {
@@ -633,7 +640,8 @@ static bool find_masks(found *m)
 
 /* ---- The new node --------------------------------------------------------------------------- */
 
-static cm_status aligned(cm_rewriter *rw, const found *m, cm_node *before, const bias *b, cm_value **out)
+static cm_status aligned(cm_rewriter *rw, const found *m, cm_node *before, const bias *b,
+                         cm_value **out)
 {
     cm_dim dims[4];
     int rank;
@@ -722,7 +730,8 @@ static cm_status make_attr(cm_rewriter *rw, const found *m, cm_network *g, void 
         CM_TRY(cm_attr_put_int(rw->cx, op, a, "is_causal", 1));
     /* A causal row always has a key, and a masked score is as good as none beside it. */
     if (m->mask.v ? m->fill != -INFINITY : m->causal && m->fill > NOTHING_LEFT)
-        CM_TRY(cm_attr_put_float(rw->cx, op, a, "mask_value", fmax(m->fill, -3.4028234663852886e38)));
+        CM_TRY(
+            cm_attr_put_float(rw->cx, op, a, "mask_value", fmax(m->fill, -3.4028234663852886e38)));
     if (m->bias_last && m->n_biases)
         CM_TRY(cm_attr_put_int(rw->cx, op, a, "bias_last", 1));
     *out = a;
@@ -739,7 +748,10 @@ static cm_status replace_shape(cm_rewriter *rw, const found *m, cm_node *shape, 
     *done = false;
     if (!v->elems || v->n_elems < 1 || v->n_elems > CM_MAX_RANK)
         return CM_OK;
-    struct { cm_value *v; int axis; } from[CM_MAX_RANK] = {{NULL, 0}};
+    struct {
+        cm_value *v;
+        int axis;
+    } from[CM_MAX_RANK] = {{NULL, 0}};
     for (int i = 0; i < v->n_elems; i++) {
         for (int k = 0; k < 2 && !from[i].v; k++)
             for (int a = 0; a < at[k]->v->type.rank && !from[i].v; a++)
@@ -821,8 +833,8 @@ CM_PASS(fuse_attention)
         if ((axis != -1 && axis != cm_rank(n->in[0]) - 1) || !find_values(&m, n) ||
             !m.pv.n->out[0]->n_uses)
             continue;
-        if (!find_scores(&m, n) || !clears_masked(&m) || !only_read_here(&m) || !find_operands(&m) || !find_masks(&m) ||
-            !keeps_rows(&m)) {
+        if (!find_scores(&m, n) || !clears_masked(&m) || !only_read_here(&m) ||
+            !find_operands(&m) || !find_masks(&m) || !keeps_rows(&m)) {
             if (m.why)
                 cm_near(rw, n, "attention not fused: %s", m.why);
             continue;

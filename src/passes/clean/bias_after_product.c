@@ -7,7 +7,7 @@
  *     y = Add(p, @c')                             c' = Transpose(c) w
  *
  * where the epilogue takes it. Fires when the Add and the Transpose (which may be absent) are read by nobody else and
- * c is the same for all rows of the product. Not when x is read by the Add alone: it belongs to what makes x.
+ * c is the same for all rows of the product and has all of its columns. Not when x is read by the Add alone: it belongs to what makes x.
  *
  * needs: types, uses; constants are folded later    keeps: types, uses
  * numerics: the order of a sum
@@ -26,7 +26,7 @@ static bool find(const cm_node *n, found *m)
     if (!cm_is(n, CM_OP_MATMUL) || !n->out[0]->n_uses || !cm_is_float(n->out[0]) ||
         !cm_is_const(n->in[1]) || cm_rank(n->in[1]) < 2 || cm_only_reader(n->in[0]) != n)
         return false;
-    int rank = cm_rank(n->in[0]), row = rank - 2;
+    int rank = cm_rank(n->in[0]), row = rank - 2, column = rank - 1;
     m->transpose = cm_made_by(n->in[0], CM_OP_TRANSPOSE);
     m->add = cm_made_by(m->transpose ? m->transpose->in[0] : n->in[0], CM_OP_ADD);
     if (rank < 2 || !m->add || (m->transpose && !cm_perm(m->transpose, m->perm)) ||
@@ -35,12 +35,16 @@ static bool find(const cm_node *n, found *m)
     int i = cm_is_const(m->add->in[1]);
     m->x = m->add->in[1 - i];
     m->c = m->add->in[i];
-    if (m->transpose)
+    if (m->transpose) {
         row = (int)m->perm[row];
+        column = (int)m->perm[column];
+    }
     row -= rank - cm_rank(m->c);
+    column -= rank - cm_rank(m->c);
     return cm_is_const(m->c) && !cm_is_const(m->x) && m->x->n_uses > 1 &&
            cm_same_shape(m->x, m->add->out[0]) && cm_rank(m->c) >= 1 &&
-           (row < 0 || m->c->type.dims[row] == 1);
+           (row < 0 || m->c->type.dims[row] == 1) && column >= 0 &&
+           m->c->type.dims[column] == m->x->type.dims[column + rank - cm_rank(m->c)];
 }
 
 /* The constant with as many axes as x. */

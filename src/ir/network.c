@@ -353,12 +353,14 @@ void cm_node_remove(cm_node *n)
 
 cm_status cm_node_add_from(cm_ctx *cx, cm_node *n, const cm_node *other)
 {
+    if (n->n_from >= CM_MOST_FROM)
+        return CM_OK;
+    int room = n->n_from + other->n_from, k = 0;
     const char **all;
-    CM_NEW_N(cx, n->network->arena, all, n->n_from + other->n_from, const char *);
-    int k = 0;
+    CM_NEW_N(cx, n->network->arena, all, room < CM_MOST_FROM ? room : CM_MOST_FROM, const char *);
     for (int i = 0; i < n->n_from; i++)
         all[k++] = n->from[i];
-    for (int i = 0; i < other->n_from; i++) {
+    for (int i = 0; i < other->n_from && k < CM_MOST_FROM; i++) {
         bool known = false;
         for (int j = 0; j < n->n_from && !known; j++)
             known = strcmp(all[j], other->from[i]) == 0;

@@ -120,7 +120,9 @@ void cm_network_remove_output(cm_network *g, int i);
 void cm_node_remove(cm_node *n); /* its outputs must have no uses */
 /* The same for a node that was just added and turned out wrong: its values' names are free again. */
 void cm_node_give_up(cm_node *n);
-/* n covers what `other` covered too (in order, no repeats). */
+/* n covers what `other` covered too (in order, no repeats; names beyond CM_MOST_FROM are left out: a
+ * chain of many thousand nodes may end in one). */
+enum { CM_MOST_FROM = 512 };
 cm_status cm_node_add_from(cm_ctx *cx, cm_node *n, const cm_node *other) CM_MUST_USE;
 
 static inline int cm_node_own_inputs(const cm_node *n) /* without the epilogue's */

@@ -200,3 +200,32 @@ cm_status cm_cache_join(cm_eval *e, const cm_cache *c, double **out)
     *out = t.data;
     return CM_OK;
 }
+
+cm_status cm_attend_join_past(cm_eval *e, const cm_attend *a, int past, int out, int64_t fresh_len,
+                              int64_t size, cm_heads *h)
+{
+    int64_t past_len = a->kv_len - fresh_len;
+    if (!cm_eval_has(e, past) && !cm_eval_wants(e, out))
+        return CM_OK;
+    cm_cache c = {.batch = a->batch,
+                  .heads = a->kv_heads,
+                  .len = a->kv_len,
+                  .size = size,
+                  .past_rows = past_len,
+                  .past_len = past_len,
+                  .fresh = *h,
+                  .fresh_len = fresh_len};
+    if (cm_eval_has(e, past)) {
+        const double *v;
+        CM_TRY(cm_eval_as_f64(e, past, &v));
+        c.past = cm_heads_bnsh(v, a->kv_heads, past_len, size);
+    }
+    double *joined;
+    CM_TRY(cm_cache_join(e, &c, &joined));
+    *h = cm_heads_bnsh(joined, a->kv_heads, a->kv_len, size);
+    if (cm_eval_wants(e, out)) {
+        cm_tensor *t = cm_eval_out(e, out);
+        cm_store_f64(t->dtype, joined, cm_tensor_elems(t), t->data);
+    }
+    return CM_OK;
+}

@@ -81,4 +81,9 @@ typedef struct cm_cache {
 } cm_cache;
 cm_status cm_cache_join(cm_eval *e, const cm_cache *c, double **out) CM_MUST_USE;
 
+/* Keys or values `h` with input `past`, where it is given, before them, in scratch; output `out` gets
+ * the whole where it is wanted. */
+cm_status cm_attend_join_past(cm_eval *e, const cm_attend *a, int past, int out, int64_t fresh_len,
+                              int64_t size, cm_heads *h) CM_MUST_USE;
+
 #endif

@@ -185,36 +185,6 @@ static cm_status read_bias(cm_eval *e, cm_attend *a)
     return CM_OK;
 }
 
-/* Keys or values with their past before them, and the present output. */
-static cm_status join_past(cm_eval *e, const cm_attend *a, int past, int out, int64_t fresh_len,
-                           int64_t size, cm_heads *h)
-{
-    int64_t past_len = a->kv_len - fresh_len;
-    if (!cm_eval_has(e, past) && !cm_eval_wants(e, out))
-        return CM_OK;
-    cm_cache c = {.batch = a->batch,
-                  .heads = a->kv_heads,
-                  .len = a->kv_len,
-                  .size = size,
-                  .past_rows = past_len,
-                  .past_len = past_len,
-                  .fresh = *h,
-                  .fresh_len = fresh_len};
-    if (cm_eval_has(e, past)) {
-        const double *v;
-        CM_TRY(cm_eval_as_f64(e, past, &v));
-        c.past = cm_heads_bnsh(v, a->kv_heads, past_len, size);
-    }
-    double *joined;
-    CM_TRY(cm_cache_join(e, &c, &joined));
-    *h = cm_heads_bnsh(joined, a->kv_heads, a->kv_len, size);
-    if (cm_eval_wants(e, out)) {
-        cm_tensor *t = cm_eval_out(e, out);
-        cm_store_f64(t->dtype, joined, cm_tensor_elems(t), t->data);
-    }
-    return CM_OK;
-}
-
 static cm_status read_valid(cm_eval *e, cm_attend *a)
 {
     if (!cm_eval_has(e, NONPAD))
@@ -260,8 +230,8 @@ static cm_status eval(cm_eval *e)
     a.q = heads(x[Q], a.q_heads, a.q_len, a.head);
     a.k = heads(x[K], a.kv_heads, fresh, a.head);
     a.v = heads(x[V], a.kv_heads, fresh, a.v_head);
-    CM_TRY(join_past(e, &a, PAST_K, 1, fresh, a.head, &a.k));
-    CM_TRY(join_past(e, &a, PAST_V, 2, fresh, a.v_head, &a.v));
+    CM_TRY(cm_attend_join_past(e, &a, PAST_K, 1, fresh, a.head, &a.k));
+    CM_TRY(cm_attend_join_past(e, &a, PAST_V, 2, fresh, a.v_head, &a.v));
     CM_TRY(cm_attend_position(e, &a, past));
     CM_TRY(read_valid(e, &a));
     CM_TRY(read_bias(e, &a));

@@ -240,36 +240,6 @@ static cm_status read_heads(cm_eval *e, const fused_attr *a, int i, int64_t *bat
     return CM_OK;
 }
 
-/* Keys or values with their past before them, and the present output. */
-static cm_status join_past(cm_eval *e, const cm_attend *a, int past, int out, int64_t fresh_len,
-                           int64_t size, cm_heads *h)
-{
-    int64_t past_len = a->kv_len - fresh_len;
-    if (!cm_eval_has(e, past) && !cm_eval_wants(e, out))
-        return CM_OK;
-    cm_cache c = {.batch = a->batch,
-                  .heads = a->kv_heads,
-                  .len = a->kv_len,
-                  .size = size,
-                  .past_rows = past_len,
-                  .past_len = past_len,
-                  .fresh = *h,
-                  .fresh_len = fresh_len};
-    if (cm_eval_has(e, past)) {
-        const double *v;
-        CM_TRY(cm_eval_as_f64(e, past, &v));
-        c.past = cm_heads_bnsh(v, a->kv_heads, past_len, size);
-    }
-    double *joined;
-    CM_TRY(cm_cache_join(e, &c, &joined));
-    *h = cm_heads_bnsh(joined, a->kv_heads, a->kv_len, size);
-    if (cm_eval_wants(e, out)) {
-        cm_tensor *t = cm_eval_out(e, out);
-        cm_store_f64(t->dtype, joined, cm_tensor_elems(t), t->data);
-    }
-    return CM_OK;
-}
-
 static cm_status read_bias(cm_eval *e, cm_attend *a)
 {
     if (!cm_eval_has(e, BIAS))
@@ -312,8 +282,8 @@ static cm_status eval(cm_eval *e)
     CM_TRY(read_heads(e, attr, K, &batch, &fresh, &a.k));
     CM_TRY(read_heads(e, attr, V, &batch, &fresh, &a.v));
     a.kv_len = fresh + (cm_eval_has(e, PAST_K) ? cm_eval_in(e, PAST_K)->dims[2] : 0);
-    CM_TRY(join_past(e, &a, PAST_K, 1, fresh, a.head, &a.k));
-    CM_TRY(join_past(e, &a, PAST_V, 2, fresh, a.v_head, &a.v));
+    CM_TRY(cm_attend_join_past(e, &a, PAST_K, 1, fresh, a.head, &a.k));
+    CM_TRY(cm_attend_join_past(e, &a, PAST_V, 2, fresh, a.v_head, &a.v));
     CM_TRY(cm_attend_position(e, &a, a.kv_len - a.q_len));
     CM_TRY(read_bias(e, &a));
     if (cm_eval_has(e, MASK)) {

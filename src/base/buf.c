@@ -43,7 +43,7 @@ static unsigned char *reserve(cm_buf *b, size_t n)
         b->data = p;
         b->cap = cap;
     }
-    return b->data + b->n;
+    return b->data ? b->data + b->n : NULL; /* nothing wanted of a buffer that has nothing */
 }
 
 void cm_buf_bytes(cm_buf *b, const void *p, size_t n)

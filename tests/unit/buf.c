@@ -15,6 +15,8 @@ static void bytes_come_out_as_they_went_in(void **state)
     (void)state;
     cm_buf b;
     cm_buf_init(&b, NULL);
+    cm_buf_bytes(&b, NULL, 0);
+    cm_buf_zeros(&b, 0);
     assert_string_equal(cm_buf_text(&b), "");
     cm_buf_u8(&b, 1);
     cm_buf_align(&b, 4);

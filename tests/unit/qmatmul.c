@@ -24,6 +24,12 @@ static void test_values(void **state)
     SAME(eval("com.microsoft.DynamicQuantizeMatMul", "", "f32[1,2]{0,255}", "u8[2,1]{1,3}",
               "f32[]{0.5}", "u8[]{1}", "f32[1]{7}", NULL),
          "f32[1,1]{262}");
+    /* a scale longer than one column repeats it */
+    SAME(eval("com.microsoft.MatMulIntegerToFloat", "", "u8[2,2]{1,2,3,4}", "u8[2,1]{1,3}",
+              "f32[]{1}", "f32[3]{0.5,1,2}", "u8[]{0}", "u8[1]{1}", "f32[3]{0,0,100}", NULL),
+         "f32[2,3]{2,4,108,4,8,116}");
+    SAME(infer("com.microsoft.DynamicQuantizeMatMul", "", "f32[m,k]", "u8[k,n]", "f32[n]", NULL),
+         "f32[m,n]");
     SAME(eval("com.microsoft.QGemm", "transB=1", "u8[1,2]{1,2}", "f32[]{1}", "u8[]{0}",
               "i8[1,2]{3,4}", "f32[]{0.5}", "i8[]{0}", "i32[1]{1}", NULL),
          "f32[1,1]{6}");
@@ -36,6 +42,8 @@ static void test_refusals(void **state)
          "a_zero_point: found 3, wanted 2");
     SAME(infer("MatMulInteger", "", "u8[2,3]", "i8[2,4]", NULL),
          "inner sizes of the product: found 3, wanted 2");
+    SAME(infer("com.microsoft.DynamicQuantizeMatMul", "", "f32[2,3]", "u8[3,4]", "f32[3]", NULL),
+         "shapes do not broadcast: 4 against 3 at axis 1 from the right");
     SAME(infer("MatMulInteger", "", "u8[]", "i8[2,4]", NULL), "a matrix product of a scalar");
 }
 

@@ -40,6 +40,18 @@ static cm_batch_matmul_form form_of(cm_op_id id, const void *attr)
     return (cm_batch_matmul_form){.trans_a = a->transA != 0, .trans_b = a->transB != 0};
 }
 
+/* A scale of B may be longer than a product of one column: the column is repeated then, as in a product with
+ * that scale by Mul. */
+static cm_status widen_by_scale(cm_infer *f, int p)
+{
+    cm_type *y = &f->out[0].type;
+    if (!cm_expect_known(f, p) || cm_infer_rank(f, p) < 1)
+        return CM_OK;
+    int rank = 1;
+    cm_dim d = cm_infer_dim(f, p, cm_infer_rank(f, p) - 1);
+    return cm_broadcast_dims(f, &rank, &y->dims[y->rank - 1], 1, &d);
+}
+
 /* One element, or one per column of the product. */
 static cm_status check_column(cm_infer *f, int p, const char *name, cm_dim n)
 {
@@ -78,8 +90,12 @@ static cm_status infer(cm_infer *f)
     int rank = f->out[0].type.rank;
     cm_dim n =
         rank > 0 && cm_infer_rank(f, at->b) > 1 ? f->out[0].type.dims[rank - 1] : CM_DIM_ERROR;
-    CM_TRY(check_column(f, at->b_scale, "b_scale", n));
     CM_TRY(check_column(f, at->b_zero, "b_zero_point", n));
+    if (n != CM_DIM_ERROR && at->b_scale >= 0 && f->op->id != CM_OP_MS_QGEMM) {
+        CM_TRY(widen_by_scale(f, at->b_scale));
+        n = f->out[0].type.dims[rank - 1];
+    }
+    CM_TRY(check_column(f, at->b_scale, "b_scale", n));
     if (at->a_scale >= 0)
         CM_TRY(cm_expect_one(f, at->a_scale, "a_scale"));
     if (at->a_zero >= 0)
@@ -149,6 +165,10 @@ static cm_status eval(cm_eval *e)
                   .y_dtype = y->dtype,
                   .y = y->data};
     CM_TRY(cm_batch_matmul_read(e, a, b, &form, &g.shape));
+    if (b->rank > 1 && y->dims[y->rank - 1] != g.shape.n) { /* one column, repeated */
+        g.shape.n = y->dims[y->rank - 1];
+        g.shape.b.col = 0;
+    }
     if (e->op->id == CM_OP_MS_MATMUL_INTEGER16)
         g.mode = CM_QGEMM_SUMS;
     if (e->op->id == CM_OP_MS_DYNAMIC_QUANTIZE_MATMUL)

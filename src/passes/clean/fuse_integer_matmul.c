@@ -9,8 +9,8 @@
  *     y = com.microsoft.DynamicQuantizeMatMul(x, @b, @bs, @bz)
  *
  * and com.microsoft.MatMulIntegerToFloat where x was quantised otherwise, or somebody else reads the integers. The
- * factor of the left side is one number, that of the right side one number or one per column, surely: it must not
- * enlarge the result.
+ * factor of the left side is one number, that of the right side one number or a vector along the columns. A vector
+ * whose length is not surely theirs is one too: where there is one column, both forms repeat it.
  *
  * needs: types, uses    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -22,11 +22,11 @@ typedef struct {
     cm_value *a_scale, *b_scale;
 } match;
 
+/* One number, or a vector along the product's columns. */
 static bool is_column(const cm_value *v, const cm_node *product)
 {
-    int rank = cm_rank(v), last = cm_rank(product->out[0]) - 1;
-    return (rank <= 1 && cm_volume(v) == 1) ||
-           (rank == 1 && last >= 0 && v->type.dims[0] == product->out[0]->type.dims[last]);
+    return (cm_rank(v) <= 1 && cm_volume(v) == 1) ||
+           (cm_rank(v) == 1 && cm_rank(product->in[1]) >= 2);
 }
 
 /* y = Mul(Cast(MatMulInteger), factor), the factor a product of both scales or a constant. */
@@ -36,7 +36,7 @@ static bool find(const cm_node *n, match *m)
         *m = (match){.cast = cm_made_by(n->in[i], CM_OP_CAST)};
         m->product = m->cast ? cm_made_by(m->cast->in[0], CM_OP_MATMUL_INTEGER) : NULL;
         if (!m->product || !cm_sole_use(n->in[i]) || !cm_sole_use(m->cast->in[0]) ||
-            n->in[i]->type.dtype != CM_F32 || !cm_same_shape(n->in[i], n->out[0]))
+            n->in[i]->type.dtype != CM_F32 || cm_rank(n->in[i]) != cm_rank(n->out[0]))
             continue;
         m->factor = cm_made_by(n->in[1 - i], CM_OP_MUL);
         for (int k = 0; m->factor && k < 2; k++) {

@@ -35,7 +35,7 @@ src = $(wildcard $(addsuffix /*.c,$(addprefix src/,$(1))) $(addsuffix /*/*.c,$(a
 RT_SRC   := $(call src,$(RT_ROOMS)) $(wildcard src/api/rt*.c)
 LIB_SRC  := $(call src,$(FULL_ROOMS)) $(wildcard src/api/*.c)
 CLI_SRC  := $(wildcard src/cli/*.c)
-UNIT_SRC := $(wildcard tests/unit/*.c tests/fault/*.c)
+UNIT_SRC := $(wildcard tests/unit/*.c tests/fault/*.c tests/op/*.c)
 
 obj = $(patsubst %.c,$(B)/%.o,$(1))
 RT_OBJ   := $(call obj,$(RT_SRC))
@@ -64,6 +64,15 @@ help:
 #: make clean       remove every build folder
 #:
 #: Variables: B=build (folder), CC, OPT=-O2, SAN=address,undefined, PREFIX, DESTDIR.
+
+# Kernels are built for the ISA level that their folder names; nothing else is.
+AVX2_FLAGS   := -mavx2 -mfma -mf16c -mbmi2
+AVX512_FLAGS := $(AVX2_FLAGS) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 \
+                -mprefer-vector-width=512
+$(B)/src/cpu/avx2/%.o:   CFLAGS += $(AVX2_FLAGS) -O3
+$(B)/src/cpu/avx512/%.o: CFLAGS += $(AVX512_FLAGS) -O3
+$(B)/src/cpu/amx/%.o:    CFLAGS += $(AVX512_FLAGS) -mamx-tile -mamx-bf16 -mamx-int8 -O3
+$(B)/src/cpu/generic/%.o: CFLAGS += -O3
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

@@ -6,14 +6,14 @@
 #include "plan/tactic.h"
 
 typedef struct cm_backend {
-    const char *name; /* in reports: "reference", "cpu", "cuda" */
+    const char *name; /* in reports: "cpu", "cuda" */
     cm_device_kind device;
     /* Its tactics for a kind, best guess first; *n 0 when it has none. */
     const cm_tactic *(*tactics)(cm_problem_kind kind, int *n);
 } cm_backend;
 
 /* runtime/backends.c: all of them, 0, 1, ... until NULL. The first that takes a problem wins a tie;
- * the last is the reference, which takes everything. */
+ * what none takes runs on the operator's reference. */
 const cm_backend *cm_backend_at(int index);
 
 #endif

@@ -10,8 +10,25 @@
 #include "plan/tensor.h"
 
 /* X(id, number, name). Numbers stand in plan files: never renumber. */
+/* clang-format off */
 #define CM_PROBLEM_KINDS(X)                                                                        \
-    X(EVALUATE, 0, "evaluate") /* an operator's reference, run by the runtime through ops/ */
+    X(EVALUATE,  0,  "evaluate")  /* an operator's reference, run by the runtime through ops/ */   \
+    X(MATMUL,    1,  "matmul")                                                                     \
+    X(CONV,      2,  "conv")      /* and transposed convolution */                                 \
+    X(ATTENTION, 3,  "attention")                                                                  \
+    X(ROWS,      4,  "rows")      /* normalisations and softmax: each row from itself */           \
+    X(POINTWISE, 5,  "pointwise") /* a program per element */                                      \
+    X(REDUCE,    6,  "reduce")    /* a program per element, then a reduction */                    \
+    X(POOL,      7,  "pool")                                                                       \
+    X(RESIZE,    8,  "resize")                                                                     \
+    X(MOVE,      9,  "move")      /* elements to other places: transpose, slice, pad, concat */    \
+    X(GATHER,    10, "gather")    /* and scatter: places that data tell */                         \
+    X(RECURRENT, 11, "recurrent")                                                                  \
+    X(SORT,      12, "sort")      /* top-k, cumulative sums, non-maximum suppression */            \
+    X(QMATMUL,   13, "qmatmul")   /* products of small integers */                                 \
+    X(QCONV,     14, "qconv")                                                                      \
+    X(QUANTISE,  15, "quantise")  /* between real numbers and small integers */
+/* clang-format on */
 
 typedef enum {
 #define X(id, number, name) CM_PROBLEM_##id = number,

@@ -1,47 +1,89 @@
 /* tactic.h -- one way of solving a class of problems on one machine class: a row of a table.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each backend has one ordered table per problem kind, best guess first; the last row is the
- * reference and accepts everything. Tests, benches and the tuner walk the same tables. Names are in
+ * Each backend has one ordered table per problem kind, best guess first; the reference, which the
+ * runtime keeps, accepts everything. Tests, benches and the tuner walk the same tables. Names are in
  * plans and timing caches: never renamed. */
 #ifndef CM_PLAN_TACTIC_H
 #define CM_PLAN_TACTIC_H
 
+#include "base/threads.h"
 #include "plan/problem.h"
-#include "plan/program.h"
+#include "plan/shapes.h"
 #include "plan/target.h"
 
-/* A problem with its shapes bound, as a tactic is shown it. */
+/* A problem with its sizes bound, as a tactic is shown it. Tensors have dims and strides; `data` is
+ * set in those that are constant, and in small integer tensors that shape arithmetic knows. Any
+ * tensor may be strided (channels-last, a view): a tactic that wants it dense says so in `reject`, and the
+ * runtime brings the operand into form, at a cost that selection counts. */
 typedef struct cm_problem {
     cm_problem_kind kind;
-    const char *op; /* EVALUATE: the operator */
-    const void *attr;
-    int n_in, n_out;
-    const cm_operand *in, *out;
-    const cm_type *const *in_types, *const *out_types; /* NULL: absent; dims are numbers */
-    const bool *constant;                              /* per input: the same in every run */
-    const cm_program *epilogue;                        /* NULL: none */
+    const char *op;             /* the operator's name, for reports */
+    int n_in;                   /* without the epilogue's operands */
+    const cm_tensor *const *in; /* NULL: absent */
+    const bool *constant;       /* per input: the same in every run */
+    int n_out;
+    const cm_tensor *const *out; /* NULL: nobody reads it */
+    const cm_program *epilogue;  /* on output 0; NULL: none */
+    int n_operands;
+    const cm_tensor *const *operands; /* of the epilogue; they broadcast to output 0 */
+    const cm_program *program;        /* POINTWISE, REDUCE (there NULL: none) */
+    union {
+        cm_matmul matmul;
+        cm_conv conv;
+        cm_attention attention;
+        cm_rows rows;
+        cm_pointwise_shape pointwise;
+        cm_reduce reduce;
+        cm_pool pool;
+        cm_resize resize;
+        cm_move move;
+        cm_gather gather;
+        cm_recurrent recurrent;
+    } as;
+    cm_target target;
+    int threads; /* that will run it */
 } cm_problem;
 
 /* Tunable numbers; what each means is the tactic's. */
 typedef struct cm_knobs {
     int32_t v[8];
 } cm_knobs;
+enum { CM_MAX_KNOBS = 32 }; /* settings a tactic may offer for one problem */
+
+/* One run. Pointers are those of the problem's inputs and outputs, in order; an input that was packed
+ * has its packed form there. */
+typedef struct cm_run {
+    cm_ctx *cx; /* for failures and cancelling; no memory is to be had from it */
+    const cm_problem *p;
+    const cm_knobs *k;
+    const void *const *in;
+    void *const *out;
+    const void *const *operands;
+    void *workspace; /* aligned to 64 */
+    cm_threads *threads;
+} cm_run;
 
 typedef struct cm_tactic {
     const char *name;
     int level; /* least cm_target.level that it runs on */
     /* Why it declines this problem, or NULL. Not a failure: reports print it. */
-    const char *(*reject)(const cm_problem *p, const cm_target *t);
-    int n_knobs;
-    const cm_knobs *knobs; /* settings worth trying, best guess first */
-    size_t (*workspace)(const cm_problem *p, const cm_knobs *k); /* NULL: none */
-    /* Constant inputs brought into the form that `run` wants, at build time. NULL: as they are. */
-    cm_status (*prepare)(cm_ctx *cx, cm_arena *arena, const cm_problem *p, const cm_knobs *k,
-                         int input, const cm_tensor *from, cm_tensor *to);
-    /* NULL for EVALUATE: the runtime calls the operator's evaluator. */
-    cm_status (*run)(cm_ctx *cx, const cm_problem *p, const cm_knobs *k, const cm_tensor *const *in,
-                     cm_tensor *const *out, void *workspace);
+    const char *(*reject)(const cm_problem *p);
+    /* Settings worth trying for p, best guess first: at least one, at most CM_MAX_KNOBS. NULL: one
+     * setting, all zero. */
+    int (*knobs)(const cm_problem *p, cm_knobs *out);
+    /* Nanoseconds that a run is expected to take, from sizes and p->target alone. */
+    double (*cost)(const cm_problem *p, const cm_knobs *k);
+    /* NULL: none. Counts p->threads. */
+    size_t (*workspace)(const cm_problem *p, const cm_knobs *k);
+    /* Constant inputs in the form that `run` wants: bytes of input i packed, 0: as it is. NULL: none is
+     * packed. The packed form must hang on the input's own shape, its element type and the knobs
+     * alone (not on m, batch or the image's size), so that contexts of all sizes share it. */
+    size_t (*pack_bytes)(const cm_problem *p, const cm_knobs *k, int input);
+    void (*pack)(const cm_problem *p, const cm_knobs *k, int input, const void *from, void *to,
+                 cm_threads *threads);
+    /* Fails only for what data alone can show. */
+    cm_status (*run)(const cm_run *r);
 } cm_tactic;
 
 #endif

@@ -1,0 +1,38 @@
+/* cpu.h -- the CPU backend: one ordered table of tactics per problem kind.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The file of a kind (cpu/matmul.c) holds its table, choosing and splitting among threads; kernels are
+ * pure functions in the folders of the ISA levels, each built with the flags of its level and called only
+ * there. Code that is the same at every level stands once in simd/, written with simd/vec.h, and is
+ * included by one small file per level. */
+#ifndef CM_CPU_CPU_H
+#define CM_CPU_CPU_H
+
+#include "plan/backend.h"
+
+extern const cm_backend cm_backend_cpu;
+
+/* A table of tactics: cpu/<kind>.c. */
+typedef struct cm_cpu_table {
+    const cm_tactic *rows;
+    int n;
+} cm_cpu_table;
+
+/* clang-format off */
+/* X(kind, table). Kinds without one run on their reference. */
+#define CM_CPU_TABLES(X)
+/* clang-format on */
+
+#define X(kind, table) extern const cm_cpu_table table;
+CM_CPU_TABLES(X)
+#undef X
+
+/* For cost functions: what one core of this class can do, in operations (a multiply-add is two) and
+ * bytes per nanosecond. Rough on purpose: ranking needs no more. */
+double cm_cpu_flops_per_ns(const cm_target *t);
+double cm_cpu_bytes_per_ns(const cm_target *t);
+
+/* How well n pieces of work split among the problem's threads: the factor by which they help. */
+double cm_cpu_speedup(const cm_problem *p, double pieces);
+
+#endif

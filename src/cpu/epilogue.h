@@ -1,0 +1,64 @@
+/* epilogue.h -- a problem's epilogue, applied to tiles of its output while they are in the cache.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Output 0 is seen as a matrix: its axes in the order of memory (strides falling), the innermost
+ * `n_col_axes` of them multiplied together being the columns, the rest the rows. A product's output has one
+ * column axis; a channels-last convolution's too (the channels); a row-major convolution's has the spatial
+ * axes as columns and n * c rows.
+ *
+ *     cm_epilogue_plan e;
+ *     cm_epilogue_init(&e, r, 1);                  // once per run, cheap
+ *     ...
+ *     cm_epilogue_tile(&e, row, col, m, n, acc, ld);   // from any thread
+ *
+ * A problem without an epilogue works too: a tile is then converted to the output's type and stored. */
+#ifndef CM_CPU_EPILOGUE_H
+#define CM_CPU_EPILOGUE_H
+
+#include "plan/tactic.h"
+
+enum { CM_EPILOGUE_OPERANDS = 16 };
+
+/* An operand beside the output's matrix. */
+typedef struct cm_epilogue_operand {
+    const void *data;
+    cm_dtype dtype;
+    int n_axes; /* of rows, outermost first, axes merged where that can be */
+    int64_t dims[CM_MAX_RANK], strides[CM_MAX_RANK];
+    int64_t col_dims[CM_MAX_RANK], col_strides[CM_MAX_RANK];
+    int n_col_axes;
+} cm_epilogue_operand;
+
+typedef struct cm_epilogue_plan {
+    const cm_program *program; /* NULL: none */
+    int level;
+    int n_operands;
+    cm_epilogue_operand operands[CM_EPILOGUE_OPERANDS];
+    cm_epilogue_operand out; /* where the result goes */
+    int64_t rows, cols;
+} cm_epilogue_plan;
+
+/* Why tiles of this problem's output cannot be handled (for `reject`), or NULL: all element types that are
+ * computed as float32 can, up to CM_EPILOGUE_OPERANDS operands. */
+const char *cm_epilogue_reject(const cm_problem *p, int n_col_axes);
+void cm_epilogue_init(cm_epilogue_plan *e, const cm_run *r, int n_col_axes);
+/* x: m rows of n float32, `ld` apart: the results before the epilogue of rows [row, row + m) and columns
+ * [col, col + n). The epilogue's results go to their place in the output; x may be that very place. */
+void cm_epilogue_tile(const cm_epilogue_plan *e, int64_t row, int64_t col, int64_t m, int64_t n,
+                      const float *x, int64_t ld);
+
+/* The commonest epilogues in a form that a kernel does on registers before it stores:
+ *     y = min(hi, max(lo, x + bias[col] + residual[row * residual_ld + col]))
+ * with lo and hi infinite when there is no activation. NaN stays NaN. */
+typedef struct cm_simple_epilogue {
+    const float *bias;     /* NULL: none */
+    const float *residual; /* NULL: none */
+    int64_t residual_ld;
+    float lo, hi;
+} cm_simple_epilogue;
+
+/* Has it that form, the output being float32 with rows `ld` apart and adjacent columns? False: use
+ * tiles. Also true without an epilogue. */
+bool cm_epilogue_simple(const cm_epilogue_plan *e, cm_simple_epilogue *out);
+
+#endif

@@ -1,0 +1,178 @@
+/* shapes.h -- what each kind of problem is made of: its sizes with the operator's spelling gone.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * ops/problems/ fills these in from an operator, its attributes and actual sizes; tactics read them.
+ * Strides and offsets count elements. Inputs are named by their index among the problem's inputs. */
+#ifndef CM_PLAN_SHAPES_H
+#define CM_PLAN_SHAPES_H
+
+#include "plan/program.h"
+#include "plan/tensor.h"
+
+enum { CM_BATCH_AXES = 6 };
+
+/* One matrix of a product, and how it moves along the batch axes (stride 0: the same for all). */
+typedef struct cm_matrix {
+    int64_t row, col; /* strides */
+    int64_t batch[CM_BATCH_AXES];
+} cm_matrix;
+
+/* c[b][i][j] = alpha * sum over l of a[b][i][l] * b[b][l][j]. Inputs 0 and 1; input 2 where `bias`
+ * is not -1 is added as it broadcasts to the output, times beta. Batch axes that can be are merged
+ * into each other and into the rows. */
+typedef struct cm_matmul {
+    int64_t m, n, k;
+    int n_batch;
+    int64_t batch[CM_BATCH_AXES];
+    cm_matrix a, b, c;
+    float alpha, beta;
+    int bias; /* input, -1: none */
+} cm_matmul;
+
+/* A convolution over 1 to 3 spatial axes, written as 3: the missing ones come first, of size 1. Inputs:
+ * 0 x [n, c_in, in...], 1 weights [c_out, c_in / groups, kernel...] (transposed: [c_in, c_out / groups,
+ * kernel...]), 2 a bias per output channel where `bias`. */
+typedef struct cm_conv {
+    int axes; /* how many of the three are real */
+    int64_t n, groups, c_in, c_out;
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3]; /* pad: at the beginning */
+    bool transposed, bias;
+} cm_conv;
+
+/* Where a head's vectors lie: element d of position s of head h of batch b is at
+ * offset + b*batch + h*head + s*seq + d*dim. */
+typedef struct cm_heads {
+    int64_t offset, batch, head, seq, dim;
+} cm_heads;
+
+/* y = softmax(masked(softcap(scale q k^T) + bias)) v; ops/attention/fused_attention.c has the exact
+ * meaning. Inputs: q, k, v, bias, mask, past_key, past_value; outputs y, present_key, present_value. */
+typedef struct cm_attention {
+    int64_t batch, heads, kv_heads, q_len, kv_len, past_len, head_size, v_head_size;
+    cm_heads q, k, v, y;
+    int64_t bias[4], mask[4];       /* strides over batch, head, query, key; 0: broadcast */
+    int64_t bias_batch, mask_batch; /* how many there are: they repeat beyond */
+    float scale, softcap;           /* softcap 0: none */
+    bool causal, has_mask_value, bias_last;
+    float mask_value;
+} cm_attention;
+
+typedef enum {
+    CM_ROWS_SOFTMAX,
+    CM_ROWS_LOG_SOFTMAX,
+    CM_ROWS_LAYER_NORM, /* (x - mean) / sqrt(variance + epsilon) * scale + bias */
+    CM_ROWS_RMS_NORM,
+    CM_ROWS_GROUP_NORM, /* rows are groups of channels; scale and bias run over channels */
+    CM_ROWS_L2_NORM,    /* x / max(norm, epsilon) */
+    CM_ROWS_L1_NORM,
+} cm_rows_kind;
+
+/* Rows of `cols` elements, `inner` apart: row r of `rows`, r = outer * inner + i, begins at
+ * outer * cols * inner + i. inner is 1 where the axis is the last. */
+typedef struct cm_rows {
+    cm_rows_kind kind;
+    int64_t rows, cols, inner;
+    float epsilon;
+    int scale, bias;  /* inputs, -1: none */
+    int64_t channels; /* GROUP_NORM: c; a row is channels / groups of them, cols / that each */
+    int64_t groups;
+    int skip, skip_bias;     /* inputs added to input 0 before, -1: none; skip_bias has `cols` */
+    int64_t skip_rows;       /* rows of the skip input: it repeats beyond */
+    int sum;                 /* output that gets the sum of both, -1: none */
+    int mean, inv_deviation; /* outputs, -1: none */
+    bool scale_per_group;    /* InstanceNormalization and the like: scale has `channels` entries */
+} cm_rows;
+
+/* A program over the broadcast of the inputs: cameo.Pointwise and every elementwise operator. The
+ * problem's `program` has one output per output of the problem. */
+typedef struct cm_pointwise_shape {
+    int rank; /* of the loop nest, axes merged where all operands allow; at least 1 */
+    int64_t dims[CM_MAX_RANK];
+    const int64_t (*in)[CM_MAX_RANK];  /* per input: strides, 0 along broadcast axes */
+    const int64_t (*out)[CM_MAX_RANK]; /* per output */
+} cm_pointwise_shape;
+
+typedef enum {
+    CM_REDUCE_SUM,
+    CM_REDUCE_MEAN,
+    CM_REDUCE_MAX,
+    CM_REDUCE_MIN,
+    CM_REDUCE_PROD,
+    CM_REDUCE_SUM_SQUARE,
+    CM_REDUCE_L1,
+    CM_REDUCE_L2,
+    CM_REDUCE_LOG_SUM,
+    CM_REDUCE_LOG_SUM_EXP,
+    CM_REDUCE_ARG_MAX,
+    CM_REDUCE_ARG_MIN,
+} cm_reduce_kind;
+
+/* The program's result (input 0 itself without one), reduced along the axes that are set. */
+typedef struct cm_reduce {
+    cm_reduce_kind kind;
+    bool axes[CM_MAX_RANK]; /* of the loop nest's */
+    cm_pointwise_shape loop;
+    bool select_last_index;
+} cm_reduce;
+
+typedef enum { CM_POOL_MAX, CM_POOL_AVERAGE, CM_POOL_LP } cm_pool_kind;
+
+/* Sizes as cm_conv's. Global pooling is a window of the whole. */
+typedef struct cm_pool {
+    cm_pool_kind kind;
+    int axes;
+    int64_t n, c;
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
+    bool count_pads; /* AVERAGE: padding counts as zeros */
+    int64_t pad_end[3];
+    int indices; /* output of a MAX pool that gets indices, -1: none */
+    int p;       /* LP */
+} cm_pool;
+
+/* Per axis, `taps` sources with weights for each output position. */
+typedef struct cm_resize {
+    int rank;
+    const int64_t *in, *out; /* sizes */
+    struct {
+        int taps;            /* 0: the axis keeps its size */
+        const int32_t *from; /* [out * taps]; -1: outside, gives `extrapolation` */
+        const float *weight; /* [out * taps] */
+    } axis[CM_MAX_RANK];
+    bool nearest;
+    float extrapolation;
+} cm_resize;
+
+/* out[i...] = in[i...] for pieces: a strided copy each. */
+typedef struct cm_move_piece {
+    int input, output; /* input -1: filled with `fill` */
+    int rank;
+    int64_t dims[CM_MAX_RANK];
+    int64_t from[CM_MAX_RANK], to[CM_MAX_RANK]; /* strides; negative ones walk backwards */
+    int64_t from_offset, to_offset;
+} cm_move_piece;
+typedef struct cm_move {
+    int n_pieces;
+    const cm_move_piece *pieces;
+    unsigned char fill[16]; /* one element */
+} cm_move;
+
+/* out[o, j, i] = data[o, index[j], i]: Gather along an axis; a row is `inner` elements. */
+typedef struct cm_gather {
+    int64_t outer, axis, inner, n_indices;
+    int data, indices; /* inputs */
+} cm_gather;
+
+typedef enum { CM_RECURRENT_RNN, CM_RECURRENT_GRU, CM_RECURRENT_LSTM } cm_recurrent_kind;
+
+typedef struct cm_recurrent {
+    cm_recurrent_kind kind;
+    int64_t steps, batch, input, hidden;
+    int directions;   /* 1 or 2 */
+    bool reverse;     /* the only direction runs backwards */
+    bool batch_first; /* layout 1 */
+    bool linear_before_reset, input_forget;
+    float clip;             /* 0: none */
+    bool plain_activations; /* the operator's defaults, in every direction */
+} cm_recurrent;
+
+#endif

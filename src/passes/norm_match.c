@@ -190,6 +190,15 @@ int cm_one_axis(const cm_stats *s)
     return -1;
 }
 
+bool cm_axes_in_a_row(const cm_stats *s, int *first, int *count)
+{
+    if (!s->axes)
+        return false;
+    *first = __builtin_ctz(s->axes);
+    *count = __builtin_popcount(s->axes);
+    return s->axes >> *first == (1u << *count) - 1;
+}
+
 int cm_last_axes(const cm_stats *s, int rank)
 {
     for (int a = 0; a < rank; a++)

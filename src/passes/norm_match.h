@@ -31,6 +31,8 @@ void cm_meets(cm_stats *s, const cm_value *v);
 bool cm_stats_fit(const cm_stats *s, const cm_value *x);
 /* One axis: which; several or none: -1. */
 int cm_one_axis(const cm_stats *s);
+/* Axes that follow each other: the first and how many. False: others, or none. */
+bool cm_axes_in_a_row(const cm_stats *s, int *first, int *count);
 /* The last axes, from which on; -1: other axes. */
 int cm_last_axes(const cm_stats *s, int rank);
 

@@ -20,7 +20,6 @@ import sys
 ABOVE = {
     "testdata/dummy_t5_pointer_generator": (186, "BeamSearch is one opaque node there, a Loop of plain nodes here"),
     "testdata/dummy_whisper_with_sequence_input_ids": (190, "BeamSearch, likewise"),
-    "transform/fusion/bias_softmax_fusion_noleadingones": (5, "a softmax over three axes at once is a reshape and back"),
 }
 
 HERE = os.path.dirname(os.path.abspath(__file__))

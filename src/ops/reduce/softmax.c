@@ -1,4 +1,5 @@
-/* softmax.c -- Softmax, LogSoftmax and Hardmax along one axis.
+/* softmax.c -- Softmax, LogSoftmax and Hardmax along one axis; cameo.Softmax along `count` axes from `axis` on, as
+ * if they were one.
  * SPDX-License-Identifier: Apache-2.0
  *
  * The maximum of a lane is subtracted first, so that nothing overflows. A NaN anywhere in the lane,
@@ -12,20 +13,37 @@
 
 typedef struct {
     uint64_t present;
-    int64_t axis;
+    int64_t axis, count, log; /* the latter two: cameo.Softmax only */
 } softmax_attr;
 
 CM_ATTRS(softmax, softmax_attr, CM_ATTR_INT(softmax_attr, axis, -1))
 CM_ATTRS(log_softmax, softmax_attr, CM_ATTR_INT(softmax_attr, axis, -1))
 CM_ATTRS(hardmax, softmax_attr, CM_ATTR_INT(softmax_attr, axis, -1))
+CM_ATTRS(fused_softmax, softmax_attr, CM_ATTR_INT(softmax_attr, axis, -1),
+         CM_ATTR_INT(softmax_attr, count, 1), CM_ATTR_INT(softmax_attr, log, 0))
+
+/* The first axis of a lane, and how many make one. */
+static cm_status lane_axes(cm_ctx *cx, const cm_op *op, const softmax_attr *a, int rank, int *axis,
+                           int *count)
+{
+    *count = 1;
+    CM_TRY(cm_axis(cx, a->axis, rank, axis));
+    if (op->id != CM_OP_FUSED_SOFTMAX)
+        return CM_OK;
+    if (a->count < 1 || a->count > rank - *axis)
+        return cm_fail(cx, CM_ERR_MODEL, "%lld axes from axis %d of %d", (long long)a->count, *axis,
+                       rank);
+    *count = (int)a->count;
+    return CM_OK;
+}
 
 /* A scalar is taken as one element along axis 0. */
 static cm_status infer(cm_infer *f)
 {
     const softmax_attr *a = f->attr;
-    int axis, rank = cm_infer_rank(f, 0);
+    int axis, count, rank = cm_infer_rank(f, 0);
     if (rank >= 0)
-        CM_TRY(cm_axis(f->cx, a->axis, rank ? rank : 1, &axis));
+        CM_TRY(lane_axes(f->cx, f->op, a, rank ? rank : 1, &axis, &count));
     return cm_infer_like(f, 0, 0);
 }
 
@@ -80,12 +98,18 @@ static cm_status eval(cm_eval *e)
     const softmax_attr *a = e->attr;
     const cm_tensor *x = cm_eval_in(e, 0);
     job j = {.cx = e->cx, .op = e->op->id, .lanes = {1, 1, 1}};
+    if (j.op == CM_OP_FUSED_SOFTMAX)
+        j.op = a->log ? CM_OP_LOG_SOFTMAX : CM_OP_SOFTMAX;
     if (cm_tensor_elems(x) == 0)
         return CM_OK;
     if (x->rank > 0) {
-        int axis;
-        CM_TRY(cm_axis(e->cx, a->axis, x->rank, &axis));
-        j.lanes = cm_lanes_of(x, axis);
+        int axis, count;
+        CM_TRY(lane_axes(e->cx, e->op, a, x->rank, &axis, &count));
+        j.lanes = cm_lanes_of(x, axis + count - 1);
+        for (int k = 0; k < count - 1; k++) {
+            j.lanes.outer /= x->dims[axis + k];
+            j.lanes.n *= x->dims[axis + k];
+        }
     }
     CM_TRY(cm_eval_copy_f64(e, 0, &j.v));
     cm_parallel(e->threads, j.lanes.outer * j.lanes.inner, 16, lanes, &j);

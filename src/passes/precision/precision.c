@@ -63,6 +63,7 @@ static role role_of(const cm_node *n)
         return MOVES;
     case CM_OP_SOFTMAX:
     case CM_OP_LOG_SOFTMAX:
+    case CM_OP_FUSED_SOFTMAX:
     case CM_OP_LAYER_NORMALIZATION:
     case CM_OP_RMS_NORMALIZATION:
     case CM_OP_GROUP_NORMALIZATION:

@@ -20,7 +20,8 @@ typedef struct cm_cpu_table {
 
 /* clang-format off */
 /* X(kind, table). Kinds without one run on their reference. */
-#define CM_CPU_TABLES(X)
+#define CM_CPU_TABLES(X)                                                                           \
+    X(CONV, cm_cpu_conv)
 /* clang-format on */
 
 #define X(kind, table) extern const cm_cpu_table table;

@@ -1,0 +1,33 @@
+/* conv.h -- the tactics for convolutions, and what they share.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A tactic named `stem` is a file that defines cm_cpu_<stem>_reject, _cost, _workspace, _pack_bytes, _pack
+ * and _run (those of cm_tactic), and one X() here. It serves every level from its own up: kernels are
+ * chosen by p->target.level. */
+#ifndef CM_CPU_CONV_H
+#define CM_CPU_CONV_H
+
+#include "cpu/cpu.h"
+
+/* X(stem, level), best guess first. */
+/* clang-format off */
+#define CM_CPU_CONV_TACTICS(X)
+/* clang-format on */
+
+#define X(stem, level)                                                                             \
+    const char *cm_cpu_##stem##_reject(const cm_problem *p);                                       \
+    int cm_cpu_##stem##_knobs(const cm_problem *p, cm_knobs *out);                                 \
+    double cm_cpu_##stem##_cost(const cm_problem *p, const cm_knobs *k);                           \
+    size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k);                      \
+    size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);          \
+    void cm_cpu_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, \
+                              void *to, cm_threads *threads);                                      \
+    cm_status cm_cpu_##stem##_run(const cm_run *r);
+CM_CPU_CONV_TACTICS(X)
+#undef X
+
+/* How an activation [n, c, spatial...] lies in memory; both where they are the same. */
+typedef enum { CM_CONV_ROW_MAJOR = 1, CM_CONV_CHANNELS_LAST = 2 } cm_conv_layout;
+int cm_conv_layout_of(const cm_tensor *t); /* a set of cm_conv_layout; 0: strided in another way */
+
+#endif

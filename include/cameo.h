@@ -288,8 +288,9 @@ typedef struct cameo_context_options {
     cameo_hooks hooks;
     int threads;   /* counting the caller; 0: one per core; 1: none but the caller's */
     uint64_t seed; /* of operators that draw random numbers without a seed of their own */
+    const char *target; /* "cpu" (also when NULL); "cpu:avx2": no kernel above that ISA level */
 } cameo_context_options;
-#define CAMEO_CONTEXT_OPTIONS_INIT {sizeof(cameo_context_options), CAMEO_HOOKS_INIT, 0, 0}
+#define CAMEO_CONTEXT_OPTIONS_INIT {sizeof(cameo_context_options), CAMEO_HOOKS_INIT, 0, 0, 0}
 
 CAMEO_API cameo_status cameo_context_create(cameo_engine *engine,
                                             const cameo_context_options *options,

@@ -55,7 +55,14 @@ cameo_status cameo_context_create(cameo_engine *engine, const cameo_context_opti
         .threads = CM_OPTION_HAS(options, threads) ? options->threads : 0,
         .seed = CM_OPTION_HAS(options, seed) ? options->seed : 0,
     };
-    cm_status st = cm_context_create(&c->job.cx, engine->engine, &co, &c->context);
+    cm_target target;
+    cm_status st = CM_OK;
+    if (CM_OPTION_HAS(options, target) && options->target) {
+        st = cm_target_parse(&c->job.cx, options->target, &target);
+        co.target = &target;
+    }
+    if (st == CM_OK)
+        st = cm_context_create(&c->job.cx, engine->engine, &co, &c->context);
     cameo_status result = cm_job_end(&c->job, st, error);
     if (st == CM_OK)
         *out = c;

@@ -315,6 +315,13 @@ static void contexts_refuse_wrong_arguments(void **state)
     cameo_tensor t = floats(x, 2, 3, 2), bad, out;
     WRONG(cameo_context_create(NULL, NULL, &c, &err));
     WRONG(cameo_context_create(o.engine, NULL, NULL, &err));
+    cameo_context_options co = CAMEO_CONTEXT_OPTIONS_INIT;
+    co.target = "cpu:mmx";
+    WRONG(cameo_context_create(o.engine, &co, &c, &err));
+    assert_non_null(strstr(err.message, "mmx"));
+    co.target = "cpu:generic";
+    ok(cameo_context_create(o.engine, &co, &c, &err));
+    cameo_context_destroy(c);
     c = o.context;
     WRONG(cameo_context_run(c, 0, &err)); /* no input yet */
     WRONG(cameo_context_bind(c, &err));

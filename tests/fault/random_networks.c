@@ -7,8 +7,10 @@
  *
  * The network as it is written is the truth. Each is run with several sizes for its symbolic dims (1
  * among them). How far an answer may move follows from the network: the same inputs a rounding apart are run
- * too, and what that does to the answer is multiplied. A failure prints the seed, the network, and the first
- * rewrite that is to blame. */
+ * too, and what that does to the answer is multiplied. Where that does not explain a difference, roundings inside
+ * the network are tried as well (noise.h), large enough that quantised values move to their neighbours where there
+ * are any: such an answer may be two steps off, one for the move and one for what it pulls along. A failure prints
+ * the seed, the network, and the first rewrite that is to blame. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +19,7 @@
 #include <cmocka.h>
 
 #include "api/compile.h"
+#include "fault/noise.h"
 #include "fault/random_steps.h"
 #include "runtime/runtime.h"
 
@@ -170,9 +173,23 @@ static bool has_narrow(const cm_network *g)
     return false;
 }
 
-/* One output: `want` and `nudged` from the network as it is written. */
+/* How far finite elements are apart at most; 0 where the shapes differ. */
+static double distance(const cm_tensor *a, const cm_tensor *b)
+{
+    double most = 0;
+    if (!cm_tensor_same_shape(a, b) || a->dtype != b->dtype)
+        return 0;
+    for (int64_t i = 0, n = cm_tensor_elems(a); i < n; i++) {
+        double x = cm_get_f64(a->dtype, a->data, i), y = cm_get_f64(b->dtype, b->data, i);
+        if (isfinite(x) && isfinite(y))
+            most = fmax(most, fabs(x - y));
+    }
+    return most;
+}
+
+/* One output: `want` and `nudged` from the network as it is written; it may move `more` than they say. */
 static bool same_tensor(job *j, int o, const cm_tensor *got, const cm_tensor *want,
-                        const cm_tensor *nudged, bool narrow)
+                        const cm_tensor *nudged, double more, bool narrow)
 {
     if (got->dtype != want->dtype || !cm_tensor_same_shape(got, want)) {
         char a[256], b[256];
@@ -184,16 +201,13 @@ static bool same_tensor(job *j, int o, const cm_tensor *got, const cm_tensor *wa
     if (!cm_tensor_same_shape(nudged, want))
         return true; /* sizes that hang on a rounding */
     int64_t n = cm_tensor_elems(want);
-    double scale = 1, noise = 0;
+    double scale = 1, noise = distance(want, nudged);
     for (int64_t i = 0; i < n; i++) {
         double w = cm_get_f64(want->dtype, want->data, i);
-        double u = cm_get_f64(want->dtype, nudged->data, i);
-        if (isfinite(w) && isfinite(u)) {
+        if (isfinite(w) && isfinite(cm_get_f64(want->dtype, nudged->data, i)))
             scale = fmax(scale, fabs(w));
-            noise = fmax(noise, fabs(w - u));
-        }
     }
-    double slack = (narrow ? 0.2 : 1e-4) * scale + 20 * noise;
+    double slack = (narrow ? 0.2 : 1e-4) * scale + 20 * noise + more;
     for (int64_t i = 0; i < n; i++) {
         double w = cm_get_f64(want->dtype, want->data, i);
         double g = cm_get_f64(want->dtype, got->data, i);
@@ -264,9 +278,35 @@ static cm_precision precision_of(uint64_t seed)
                            : CM_PRECISION_FP32;
 }
 
-static verdict compare(job *j, const cm_network *before, running *plain, running *fast)
+/* The network with roundings inside, and by how much what they do to an answer is multiplied. */
+enum { NOISES = 2 };
+typedef struct {
+    double nudge, times;
+    running r;
+} noise;
+
+static bool is_narrow(const job *j, const cm_network *g)
 {
-    bool narrow = has_narrow(before) || precision_of(j->seed) != CM_PRECISION_FP32;
+    return has_narrow(g) || precision_of(j->seed) != CM_PRECISION_FP32;
+}
+
+/* What the noises do to output o. */
+static double moved_by(job *j, noise *noises, int n, int sizes, int o, const cm_tensor *want)
+{
+    double most = 0;
+    for (int i = 0; i < n; i++) {
+        answer a = run(j, &noises[i].r, sizes, 0);
+        if (a.status == CM_OK)
+            most = fmax(most, noises[i].times * distance(want, a.out[o]));
+    }
+    return most;
+}
+
+/* `fast` against `plain`; NULL: does plain run at all, so that it should have been there? */
+static verdict compare(job *j, const cm_network *before, running *plain, running *fast,
+                       noise *noises, int n_noises)
+{
+    bool narrow = is_narrow(j, before);
     verdict v = DID_NOT_RUN;
     for (int s = 0; s < SIZES; s++) {
         if (has_empty(before, s))
@@ -284,11 +324,37 @@ static verdict compare(job *j, const cm_network *before, running *plain, running
         }
         v = GOOD;
         for (int o = 0; o < want.n && nudged.status == CM_OK; o++)
-            if (!same_tensor(j, o, got.out[o], want.out[o], nudged.out[o], narrow))
+            if (!same_tensor(j, o, got.out[o], want.out[o], nudged.out[o],
+                             moved_by(j, noises, n_noises, s, o, want.out[o]), narrow))
                 return BAD;
         if (cm_dim_symbol_count(cm_engine_plan(plain->engine)->dims) == 0)
             break; /* the sizes do not matter */
     }
+    return v;
+}
+
+/* The same once more, with roundings inside the network. */
+static verdict compare_with_noise(job *j, const cm_network *before, running *plain, running *fast)
+{
+    bool narrow = is_narrow(j, before);
+    noise noises[NOISES] = {{.nudge = narrow ? 5e-4 : 2.5e-7, .times = 20},
+                            {.nudge = narrow ? 4e-3 : 1e-4, .times = 2}};
+    int n = noise_has_quantiser(before) ? 2 : 1, opened = 0;
+    verdict v = BAD;
+    for (; opened < n; opened++) {
+        cm_network *g = random_network(&j->cx, &j->arena, j->seed);
+        uint64_t state = j->seed;
+        if (noise_add(&j->cx, g, noises[opened].nudge, &state) != CM_OK)
+            break;
+        if (open_network(j, g, &noises[opened].r) != CM_OK) {
+            close_network(&noises[opened].r);
+            break;
+        }
+    }
+    if (opened == n)
+        v = compare(j, before, plain, fast, noises, n);
+    for (int i = 0; i < opened; i++)
+        close_network(&noises[i].r);
     return v;
 }
 
@@ -313,8 +379,9 @@ static verdict check(job *j, int64_t limit, int64_t *rewrites, const char **pass
         /* to be refused early is fine for what never runs */
         running plain;
         snprintf(j->why, sizeof j->why, "%s", j->cx.message);
-        verdict v = open_network(j, before, &plain) == CM_OK ? compare(j, before, &plain, NULL)
-                                                             : DID_NOT_RUN;
+        verdict v = open_network(j, before, &plain) == CM_OK
+                        ? compare(j, before, &plain, NULL, NULL, 0)
+                        : DID_NOT_RUN;
         close_network(&plain);
         return v;
     }
@@ -329,7 +396,9 @@ static verdict check(job *j, int64_t limit, int64_t *rewrites, const char **pass
             snprintf(j->why, sizeof j->why, "does not open: %s", j->cx.message);
             v = BAD;
         } else {
-            v = compare(j, before, &plain, &fast);
+            v = compare(j, before, &plain, &fast, NULL, 0);
+            if (v == BAD)
+                v = compare_with_noise(j, before, &plain, &fast);
         }
         close_network(&fast);
     }

@@ -4,7 +4,9 @@
  * Output 0 is seen as a matrix: its axes in the order of memory (strides falling), the innermost
  * `n_col_axes` of them multiplied together being the columns, the rest the rows. A product's output has one
  * column axis; a channels-last convolution's too (the channels); a row-major convolution's has the spatial
- * axes as columns and n * c rows.
+ * axes as columns and n * c rows. 0 column axes: every element is a row of its own (a matrix times a
+ * vector). Among equal strides axes of size 1 come last, then the order of the axes counts, so that a
+ * channels-last output of one channel has one column.
  *
  *     cm_epilogue_plan e;
  *     cm_epilogue_init(&e, r, 1);                  // once per run, cheap
@@ -17,16 +19,19 @@
 
 #include "plan/tactic.h"
 
-enum { CM_EPILOGUE_OPERANDS = 16 };
+enum {
+    CM_EPILOGUE_OPERANDS = 16,
+    CM_EPILOGUE_AXES = 6, /* of rows and of columns, those merged that can be */
+};
 
 /* An operand beside the output's matrix. */
 typedef struct cm_epilogue_operand {
     const void *data;
     cm_dtype dtype;
-    int n_axes; /* of rows, outermost first, axes merged where that can be */
-    int64_t dims[CM_MAX_RANK], strides[CM_MAX_RANK];
-    int64_t col_dims[CM_MAX_RANK], col_strides[CM_MAX_RANK];
-    int n_col_axes;
+    int n_axes; /* of rows, outermost first, axes merged where that can be; at least 1 */
+    int64_t dims[CM_EPILOGUE_AXES], strides[CM_EPILOGUE_AXES];
+    int n_col_axes; /* at least 1 */
+    int64_t col_dims[CM_EPILOGUE_AXES], col_strides[CM_EPILOGUE_AXES];
 } cm_epilogue_operand;
 
 typedef struct cm_epilogue_plan {
@@ -39,7 +44,8 @@ typedef struct cm_epilogue_plan {
 } cm_epilogue_plan;
 
 /* Why tiles of this problem's output cannot be handled (for `reject`), or NULL: all element types that are
- * computed as float32 can, up to CM_EPILOGUE_OPERANDS operands. */
+ * computed as float32 can (float32, float16, bfloat16, bool; operands of 8- and 16-bit integers too), up to
+ * CM_EPILOGUE_OPERANDS operands. */
 const char *cm_epilogue_reject(const cm_problem *p, int n_col_axes);
 void cm_epilogue_init(cm_epilogue_plan *e, const cm_run *r, int n_col_axes);
 /* x: m rows of n float32, `ld` apart: the results before the epilogue of rows [row, row + m) and columns

@@ -298,6 +298,9 @@ static void refuses(void **state)
     m_add(&g, "Neg", "nowhere", "y");
     expect_failure(m_model(&g, 13, NULL), CM_ERR_MODEL, "Neg node 'y': input 0: 'nowhere'");
     g = frame("2");
+    m_add(&g, "Dropout", "x", "");
+    expect_failure(m_model(&g, 11, NULL), CM_ERR_MODEL, "none of its outputs has a name");
+    g = frame("2");
     m_value(&g, F_INPUT, "untyped", 0, "");
     expect_failure(m_model(&g, 13, NULL), CM_ERR_MODEL, "input 'untyped': the type is missing");
     g = frame("2");

@@ -99,7 +99,7 @@ cm_status cm_up_dropout(cm_pending *u)
         CM_TRY(cm_up_result(u, 1, mask));
         u->done = false;
     }
-    u->n_out = 1;
+    u->n_out = u->n_out > 1 ? 1 : u->n_out;
     u->op = "Identity";
     return CM_OK;
 }

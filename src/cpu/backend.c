@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/cpu.h"
 
+#include "cpu/copy.h"
+
 static const cm_tactic *tactics(cm_problem_kind kind, int *n)
 {
     const cm_cpu_table *table = NULL;
@@ -19,7 +21,7 @@ static const cm_tactic *tactics(cm_problem_kind kind, int *n)
     return table ? table->rows : NULL;
 }
 
-const cm_backend cm_backend_cpu = {"cpu", CM_DEVICE_CPU, tactics};
+const cm_backend cm_backend_cpu = {"cpu", CM_DEVICE_CPU, tactics, cm_copy_strided};
 
 double cm_cpu_flops_per_ns(const cm_target *t)
 {

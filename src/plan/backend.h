@@ -10,6 +10,11 @@ typedef struct cm_backend {
     cm_device_kind device;
     /* Its tactics for a kind, best guess first; *n 0 when it has none. */
     const cm_tactic *(*tactics)(cm_problem_kind kind, int *n);
+    /* A strided copy between two tensors of `dims`, for conversions of layout: elements of 1, 2, 4, 8 or
+     * 16 bytes, strides in elements, those of `from` may be 0 or negative. */
+    void (*copy)(int level, cm_threads *t, size_t elem_bytes, int rank, const int64_t *dims,
+                 const void *from, const int64_t *from_strides, void *to,
+                 const int64_t *to_strides);
 } cm_backend;
 
 /* runtime/backends.c: all of them, 0, 1, ... until NULL. The first that takes a problem wins a tie;

@@ -1,0 +1,3 @@
+/* copy.c -- transposes and short runs for generic.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/simd/transpose.h"

@@ -57,6 +57,7 @@ help:
 #: make unit        the unit tests alone
 #: make examples    the programs of examples/, in build/examples/
 #: make fuzz        feed the readers of files with rubbish (FUZZ_SECONDS=300 each)
+#: make bench       time Cameo beside ONNX Runtime (BENCH="--threads 1 --names resnet50,bert")
 #: make docs        write docs/ops.md, the man page and the completion script anew
 #: make lint        check who includes whom, who allocates, headers, formatting
 #: make format      lay the code out
@@ -134,6 +135,18 @@ docs: $(B)/cameo
 	$(B)/cameo documents ops >docs/ops.md
 	$(B)/cameo documents man >share/man/man1/cameo.1
 	$(B)/cameo documents completion >share/bash-completion/cameo
+
+# bench/README.md has the options that BENCH may hold.
+PYTHON ?= .venv/bin/python
+.PHONY: bench
+bench:
+	@tools/setup bench
+	@$(QUIET_MAKE) $(B)/libcameo.so $(B)/cameo $(B)/bench/limits
+	@$(PYTHON) bench/run.py --build $(B) $(BENCH)
+$(B)/bench/%: bench/%.c $(B)/libcameo.so include/cameo.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(WARN) -O2 -Iinclude -pthread -o $@ $< -L$(B) -Xlinker -rpath -Xlinker $(abspath $(B)) \
+	      -Wl,--as-needed -lcameo -ldl -lm
 
 # libFuzzer: each of tests/fuzz runs FUZZ_SECONDS from its seeds; findings are left in build-fuzz/found.
 FUZZ_SECONDS ?= 300

@@ -1,0 +1,219 @@
+"""side.py -- one measurement in a process of its own, for run.py; prints one JSON object.
+
+Usage: side.py time MODEL OPTIONS     Cameo and ONNX Runtime in turns
+       side.py load WHO MODEL OPTIONS WHO: cameo, plan or ort; from file to first result, and peak memory
+OPTIONS is a JSON object: library, threads, isa, seconds, plan.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import glob
+import json
+import os
+import sys
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper
+
+import cameo_ctypes
+import stats
+
+BLOCK_SECONDS = 0.06  # of each side in turn
+WARM_SECONDS = 0.003  # untimed at the start of a block; none for runs of over 30 ms
+SPIN_SECONDS = 0.025  # both sides' idle threads spin about this long before they sleep
+
+
+def stored_inputs(folder):
+    """input_I.pb of the first test set beside a model, in order."""
+    arrays = []
+    for i in range(len(glob.glob(os.path.join(folder, "test_data_set_0", "input_*.pb")))):
+        with open(os.path.join(folder, "test_data_set_0", f"input_{i}.pb"), "rb") as f:
+            arrays.append(numpy_helper.to_array(onnx.TensorProto.FromString(f.read())))
+    return arrays
+
+
+def random_input(name, kind, shape, random, first):
+    """Values that mean something to usual networks, by the input's name and type."""
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
+    if dtype.kind in "iu":
+        if "length" in name and first is not None:
+            return np.full(shape, first[1], dtype)
+        if "position" in name:
+            return np.broadcast_to(np.arange(shape[-1], dtype=dtype), shape).copy()
+        if "mask" in name:
+            return np.ones(shape, dtype)
+        return random.integers(0, 2 if "type" in name else 100, shape).astype(dtype)
+    if dtype.kind == "b":
+        return np.ones(shape, dtype)
+    return random.standard_normal(shape).astype(dtype)
+
+
+def make_feed(path):
+    """Arrays by input name: stored beside the model, else random; symbolic sizes are 1."""
+    graph = onnx.load(path, load_external_data=False).graph
+    constants = {t.name for t in graph.initializer}
+    inputs = [v for v in graph.input if v.name not in constants]
+    stored = stored_inputs(os.path.dirname(path))
+    if stored:
+        return {v.name: a for v, a in zip(inputs, stored)}
+    random, feed, first = np.random.default_rng(1), {}, None
+    for v in inputs:
+        shape = [d.dim_value or 1 for d in v.type.tensor_type.shape.dim]
+        feed[v.name] = random_input(v.name, v.type.tensor_type.elem_type, shape, random, first)
+        first = first or (shape if len(shape) > 1 else None)
+    return feed
+
+
+class Peer:
+    """ONNX Runtime with every optimisation, on the CPU, inputs and outputs bound beforehand."""
+
+    def __init__(self, path, threads):
+        o = onnxruntime.SessionOptions()
+        o.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        o.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+        o.intra_op_num_threads, o.inter_op_num_threads = threads, 1
+        o.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(path, o, providers=["CPUExecutionProvider"])
+
+    def set_inputs(self, feed):
+        self.binding = self.session.io_binding()
+        for i in self.session.get_inputs():
+            self.binding.bind_cpu_input(i.name, feed[i.name])
+        self.names = [o.name for o in self.session.get_outputs()]
+        for name in self.names:
+            self.binding.bind_output(name, "cpu")
+
+    def run(self):
+        self.session.run_with_iobinding(self.binding)
+
+    def outputs(self):
+        out = {}
+        for name, value in zip(self.names, self.binding.get_outputs()):
+            out[name] = value.numpy() if value.is_tensor() else None
+        return out
+
+
+class Turns(Peer):
+    """A peer whose inputs cannot be bound (strings): fed at every run."""
+
+    def set_inputs(self, feed):
+        self.feed = {i.name: feed[i.name] for i in self.session.get_inputs()}
+        self.names = [o.name for o in self.session.get_outputs()]
+
+    def run(self):
+        self.last = self.session.run(None, self.feed)
+
+    def outputs(self):
+        return {n: v if isinstance(v, np.ndarray) else None for n, v in zip(self.names, self.last)}
+
+
+def peer(path, threads, feed):
+    return (Turns if any(a.dtype.kind in "OSU" for a in feed.values()) else Peer)(path, threads)
+
+
+def run_block(side, runs, warm):
+    """Milliseconds of `runs` runs, after runs that are not counted for `warm` seconds."""
+    clock, run = time.perf_counter_ns, side.run
+    end = clock() + warm * 1e9
+    while warm:
+        run()
+        if clock() >= end:
+            break
+    out = []
+    for _ in range(runs):
+        start = clock()
+        run()
+        out.append((clock() - start) * 1e-6)
+    return out
+
+
+def estimate(side):
+    """Seconds of a warm run."""
+    side.run()
+    start = time.perf_counter()
+    n = 0
+    while n < 1 or (n < 20 and time.perf_counter() - start < 0.05):
+        side.run()
+        n += 1
+    return (time.perf_counter() - start) / n
+
+
+def in_turns(ours, theirs, seconds, threads):
+    """Blocks of milliseconds of both sides, taken alternately for about `seconds`."""
+    sides = (ours, theirs)
+    takes = [estimate(s) for s in sides]
+    runs = [max(1, min(2000, round(BLOCK_SECONDS / t))) for t in takes]
+    warm = [0 if t > 0.03 else WARM_SECONDS for t in takes]
+    blocks = ([], [])
+    least = 5 if sum(takes) < 1 else 3 if sum(takes) < 4 else 1
+    end = time.perf_counter() + seconds
+    while len(blocks[0]) < least or (time.perf_counter() < end and len(blocks[0]) < 200):
+        order = (0, 1) if len(blocks[0]) % 2 == 0 else (1, 0)
+        for k in order:
+            if threads > 1:
+                time.sleep(SPIN_SECONDS)
+            blocks[k].append(run_block(sides[k], runs[k], warm[k]))
+    return blocks
+
+
+def time_both(path, o):
+    feed = make_feed(path)
+    library = cameo_ctypes.Library(o["library"])
+    ours = cameo_ctypes.Context(library, path, o["threads"], o.get("isa"))
+    ours.set_inputs(feed)
+    theirs = peer(path, o["threads"], feed)
+    theirs.set_inputs(feed)
+    ours.run()
+    theirs.run()
+    error = stats.worst_error(ours.outputs(), theirs.outputs())
+    a, b = in_turns(ours, theirs, o["seconds"], o["threads"])
+    ratio, low, high = stats.ratio(a, b)
+    flat = [np.concatenate(x) for x in (a, b)]
+    import flops
+    operations, weights, whole = flops.work(path, feed)
+    return {"ours_ms": float(np.median(flat[0])), "theirs_ms": float(np.median(flat[1])),
+            "ours_best_ms": float(flat[0].min()), "theirs_best_ms": float(flat[1].min()),
+            "ratio": float(ratio), "low": low, "high": high, "runs": [len(flat[0]), len(flat[1])],
+            "error": error, "gflop": operations * 1e-9, "gflop_whole": whole, "weight_bytes": weights}
+
+
+def memory_line(name):
+    with open("/proc/self/status") as f:
+        for line in f:
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def load(who, path, o):
+    """From file to first result, and the most memory that it took above what the process had before."""
+    feed = make_feed(path)
+    library = cameo_ctypes.Library(o["library"])
+    with open("/proc/self/clear_refs", "w") as f:
+        f.write("5")  # forget the peak so far
+    before = memory_line("VmRSS")
+    start = time.perf_counter()
+    if who == "ort":
+        side = peer(path, o["threads"], feed)
+    else:
+        side = cameo_ctypes.Context(library, o["plan"] if who == "plan" else path, o["threads"], o.get("isa"))
+    opened = time.perf_counter() - start
+    side.set_inputs(feed)
+    side.run()
+    first = time.perf_counter() - start
+    side.run()
+    return {"open_s": opened, "first_s": first, "peak_bytes": memory_line("VmHWM") - before}
+
+
+def main():
+    o = json.loads(sys.argv[-1])
+    if sys.argv[1] == "time":
+        print(json.dumps(time_both(sys.argv[2], o)))
+    else:
+        print(json.dumps(load(sys.argv[2], sys.argv[3], o)))
+
+
+if __name__ == "__main__":
+    main()

@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/conv.h"
 
+#include "cpu/epilogue.h"
+
 static const cm_tactic rows[] = {
 #define X(stem, isa)                                                                               \
     {.name = #stem,                                                                                \
@@ -36,4 +38,42 @@ int cm_conv_layout_of(const cm_tensor *t)
         last *= t->dims[d];
     }
     return channels_last ? found | CM_CONV_CHANNELS_LAST : found;
+}
+
+int cm_conv_channel_columns(const cm_tensor *out)
+{
+    int n = 1;
+    if (out->dims[1] == 1)
+        return 0;
+    for (int d = 0; d < out->rank; d++)
+        n += d != 1 && (out->strides[d] < out->strides[1] ||
+                        (out->strides[d] == out->strides[1] && out->dims[d] == 1));
+    return n;
+}
+
+const char *cm_conv_reject_common(const cm_problem *p, int n_col_axes)
+{
+    if (p->in[0]->dtype != CM_F32 || p->in[1]->dtype != CM_F32)
+        return "float32 only";
+    if (p->as.conv.bias && (p->in[2]->dtype != CM_F32 || !cm_tensor_is_dense(p->in[2])))
+        return "the bias is not dense float32";
+    if (!cm_tensor_is_dense(p->in[1]))
+        return "the weights are strided";
+    return cm_epilogue_reject(p, n_col_axes);
+}
+
+double cm_conv_flops(const cm_conv *c)
+{
+    double products = 2.0 * (double)c->n * (double)c->c_in * (double)c->c_out / (double)c->groups;
+    for (int d = 0; d < 3; d++)
+        products *= (double)c->kernel[d] * (double)(c->transposed ? c->in[d] : c->out[d]);
+    return products;
+}
+
+double cm_conv_bytes(const cm_problem *p)
+{
+    double elems = 0;
+    for (int i = 0; i < 2; i++)
+        elems += (double)cm_tensor_elems(p->in[i]);
+    return 4 * (elems + (double)cm_tensor_elems(p->out[0]));
 }

@@ -11,7 +11,8 @@
 
 /* X(stem, level), best guess first. */
 /* clang-format off */
-#define CM_CPU_CONV_TACTICS(X)
+#define CM_CPU_CONV_TACTICS(X)                                                                     \
+    X(conv_depthwise_f32, GENERIC)
 /* clang-format on */
 
 #define X(stem, level)                                                                             \
@@ -29,5 +30,27 @@ CM_CPU_CONV_TACTICS(X)
 /* How an activation [n, c, spatial...] lies in memory; both where they are the same. */
 typedef enum { CM_CONV_ROW_MAJOR = 1, CM_CONV_CHANNELS_LAST = 2 } cm_conv_layout;
 int cm_conv_layout_of(const cm_tensor *t); /* a set of cm_conv_layout; 0: strided in another way */
+
+/* The column axes, as cm_epilogue_init counts them, of a channels-last output: the columns are the
+ * channels. */
+int cm_conv_channel_columns(const cm_tensor *out);
+
+/* What all tactics want of a problem: float32, weights dense, epilogues in tiles with `n_col_axes`. A
+ * sentence, or NULL. */
+const char *cm_conv_reject_common(const cm_problem *p, int n_col_axes);
+
+double cm_conv_flops(const cm_conv *c);
+double cm_conv_bytes(const cm_problem *p); /* of input, output and weights */
+
+/* Weights that are not constant are packed before each run, into the workspace. */
+static inline bool cm_conv_packs_in_run(const cm_problem *p)
+{
+    return !p->constant[1];
+}
+
+static inline size_t cm_round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
 
 #endif

@@ -1,0 +1,198 @@
+/* conv_depthwise.c -- convolutions of each channel with its own window, channels innermost.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * An output row of at most CHUNK channels is one unit of work: the rows of its window are found once, then
+ * the kernel slides along them. Chunks keep the weights and a few input rows in the first cache.
+ * Packed weights: [kernel position][channels rounded up to LANES]. */
+#include <string.h>
+
+#include "cpu/conv.h"
+#include "cpu/depthwise.h"
+
+enum { LANES = 16, CHUNK = 256, PIECE = 16 }; /* PIECE: pixels between epilogues on tiles */
+
+typedef void (*row_fn)(const cm_depthwise_row *a);
+
+typedef struct {
+    const cm_conv *c;
+    const float *x, *w, *bias;
+    float *y; /* NULL: the output is not float32 */
+    row_fn kernel;
+    cm_epilogue_plan epilogue;
+    bool simple;
+    cm_simple_epilogue on_registers;
+    int64_t chunks, chunk; /* of channels */
+} job;
+
+static int64_t padded(int64_t channels)
+{
+    return (int64_t)cm_round_up((size_t)channels, LANES);
+}
+
+const char *cm_cpu_conv_depthwise_f32_reject(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    if (c->transposed)
+        return "transposed";
+    if (c->groups != c->c_in || c->c_out != c->c_in)
+        return "not one channel to a group";
+    if (c->kernel[0] * c->kernel[1] > CM_DEPTHWISE_ROWS)
+        return "a window of too many rows";
+    if (!(cm_conv_layout_of(p->in[0]) & cm_conv_layout_of(p->out[0]) & CM_CONV_CHANNELS_LAST))
+        return "channels are not innermost";
+    return cm_conv_reject_common(p, cm_conv_channel_columns(p->out[0]));
+}
+
+int cm_cpu_conv_depthwise_f32_knobs(const cm_problem *p, cm_knobs *out)
+{
+    (void)p;
+    *out = (cm_knobs){0};
+    return 1;
+}
+
+double cm_cpu_conv_depthwise_f32_cost(const cm_problem *p, const cm_knobs *k)
+{
+    (void)k;
+    const cm_conv *c = &p->as.conv;
+    double lanes = (double)c->c_in / (double)padded(c->c_in);
+    double compute = cm_conv_flops(c) / (0.6 * lanes * cm_cpu_flops_per_ns(&p->target));
+    double memory = cm_conv_bytes(p) / cm_cpu_bytes_per_ns(&p->target);
+    double rows = (double)(c->n * c->out[0] * c->out[1]);
+    return 200 + (compute > memory ? compute : memory) / cm_cpu_speedup(p, rows);
+}
+
+size_t cm_cpu_conv_depthwise_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
+{
+    (void)k;
+    const int64_t *kernel = p->as.conv.kernel;
+    if (input != 1)
+        return 0;
+    return (size_t)(kernel[0] * kernel[1] * kernel[2] * padded(p->as.conv.c_in)) * sizeof(float);
+}
+
+size_t cm_cpu_conv_depthwise_f32_workspace(const cm_problem *p, const cm_knobs *k)
+{
+    return cm_conv_packs_in_run(p) ? cm_cpu_conv_depthwise_f32_pack_bytes(p, k, 1) : 0;
+}
+
+void cm_cpu_conv_depthwise_f32_pack(const cm_problem *p, const cm_knobs *k, int input,
+                                    const void *from, void *to, cm_threads *threads)
+{
+    (void)k;
+    (void)input;
+    (void)threads;
+    const cm_conv *c = &p->as.conv;
+    int64_t positions = c->kernel[0] * c->kernel[1] * c->kernel[2], ld = padded(c->c_in);
+    const float *w = from;
+    float *packed = to;
+    for (int64_t at = 0; at < positions; at++) {
+        for (int64_t i = 0; i < c->c_in; i++)
+            packed[at * ld + i] = w[i * positions + at];
+        memset(packed + at * ld + c->c_in, 0, (size_t)(ld - c->c_in) * sizeof *packed);
+    }
+}
+
+/* The rows of the input under output row (z, y) of image n, with their weights, from channel c0. */
+static void window_rows(const job *j, int64_t n, int64_t z, int64_t y, int64_t c0,
+                        cm_depthwise_row *a)
+{
+    const cm_conv *c = j->c;
+    a->n_rows = 0;
+    for (int64_t kz = 0; kz < c->kernel[0]; kz++) {
+        int64_t iz = z * c->stride[0] - c->pad[0] + kz * c->dilation[0];
+        if (iz < 0 || iz >= c->in[0])
+            continue;
+        for (int64_t ky = 0; ky < c->kernel[1]; ky++) {
+            int64_t iy = y * c->stride[1] - c->pad[1] + ky * c->dilation[1];
+            if (iy < 0 || iy >= c->in[1])
+                continue;
+            int64_t pixel = ((n * c->in[0] + iz) * c->in[1] + iy) * c->in[2];
+            a->x[a->n_rows] = j->x + pixel * c->c_in + c0;
+            a->w[a->n_rows++] = j->w + (kz * c->kernel[1] + ky) * c->kernel[2] * a->w_ld + c0;
+        }
+    }
+}
+
+static void row_in_pieces(const job *j, int64_t row, int64_t c0, cm_depthwise_row *a)
+{
+    float buffer[PIECE * CHUNK];
+    int64_t width = j->c->out[2], first = row * width;
+    for (int64_t at = 0; at < width; at += PIECE) {
+        a->begin = at;
+        a->end = at + PIECE < width ? at + PIECE : width;
+        a->y = j->y ? j->y + (first + at) * a->y_ld + c0 : buffer;
+        j->kernel(a);
+        cm_epilogue_tile(&j->epilogue, first + at, c0, a->end - at, a->channels, a->y, a->y_ld);
+    }
+}
+
+static void some_rows(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    const cm_conv *c = j->c;
+    int64_t rows = c->n * c->out[0] * c->out[1];
+    const cm_simple_epilogue *e = &j->on_registers;
+    cm_depthwise_row a = {.x_ld = c->c_in,
+                          .w_ld = padded(c->c_in),
+                          .y_ld = j->y ? c->c_in : CHUNK,
+                          .in = c->in[2],
+                          .kernel = c->kernel[2],
+                          .stride = c->stride[2],
+                          .dilation = c->dilation[2],
+                          .pad = c->pad[2],
+                          .residual_ld = e->residual_ld,
+                          .lo = e->lo,
+                          .hi = e->hi};
+    for (int64_t u = begin; u < end; u++) {
+        int64_t row = u % rows, c0 = u / rows * j->chunk, y = row % c->out[1];
+        int64_t z = row / c->out[1] % c->out[0], n = row / c->out[1] / c->out[0];
+        a.channels = c->c_in - c0 < j->chunk ? c->c_in - c0 : j->chunk;
+        a.bias = j->bias ? j->bias + c0 : NULL;
+        window_rows(j, n, z, y, c0, &a);
+        if (!j->simple) {
+            row_in_pieces(j, row, c0, &a);
+            continue;
+        }
+        int64_t first = row * c->out[2];
+        a.begin = 0;
+        a.end = c->out[2];
+        a.y = j->y + first * c->c_in + c0;
+        a.epilogue_bias = e->bias ? e->bias + c0 : NULL;
+        a.residual = e->residual ? e->residual + first * e->residual_ld + c0 : NULL;
+        j->kernel(&a);
+    }
+}
+
+static row_fn kernel_for(int level)
+{
+    return level >= CM_ISA_AVX512 ? cm_cpu_depthwise_row_f32__avx512
+           : level == CM_ISA_AVX2 ? cm_cpu_depthwise_row_f32__avx2
+                                  : cm_cpu_depthwise_row_f32__generic;
+}
+
+cm_status cm_cpu_conv_depthwise_f32_run(const cm_run *r)
+{
+    const cm_problem *p = r->p;
+    const cm_conv *c = &p->as.conv;
+    job j = {.c = c,
+             .x = r->in[0],
+             .w = r->in[1],
+             .bias = c->bias ? r->in[2] : NULL,
+             .y = p->out[0]->dtype == CM_F32 ? r->out[0] : NULL,
+             .kernel = kernel_for(p->target.level),
+             .on_registers = {.lo = -__builtin_inff(), .hi = __builtin_inff()}};
+    if (cm_conv_packs_in_run(p)) {
+        cm_cpu_conv_depthwise_f32_pack(p, r->k, 1, r->in[1], r->workspace, r->threads);
+        j.w = r->workspace;
+    }
+    cm_epilogue_init(&j.epilogue, r, cm_conv_channel_columns(p->out[0]));
+    j.simple = cm_epilogue_simple(&j.epilogue, &j.on_registers);
+    if (!j.simple)
+        j.on_registers = (cm_simple_epilogue){.lo = -__builtin_inff(), .hi = __builtin_inff()};
+    j.chunks = (c->c_in + CHUNK - 1) / CHUNK;
+    j.chunk = padded((c->c_in + j.chunks - 1) / j.chunks);
+    int64_t units = c->n * c->out[0] * c->out[1] * j.chunks;
+    double unit_ns = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) / (double)units;
+    cm_parallel(r->threads, units, 1 + (int64_t)(5000 / (unit_ns + 1)), some_rows, &j);
+    return CM_OK;
+}

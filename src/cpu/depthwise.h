@@ -1,0 +1,31 @@
+/* depthwise.h -- one output row of a channels-last depthwise convolution.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_DEPTHWISE_H
+#define CM_CPU_DEPTHWISE_H
+
+#include "cpu/epilogue.h"
+
+enum { CM_DEPTHWISE_ROWS = 64 }; /* rows of a window: kernel[0] * kernel[1] */
+
+/* Channels [0, channels) of output pixels [begin, end) of a row. x and w point to channel 0 of column 0, y and
+ * residual to that of pixel `begin`. */
+typedef struct cm_depthwise_row {
+    int n_rows;                        /* of the window that lie inside the input */
+    const float *x[CM_DEPTHWISE_ROWS]; /* input rows: pixels x_ld apart */
+    const float *w[CM_DEPTHWISE_ROWS]; /* their weights: kernel columns w_ld apart */
+    const float *bias;                 /* NULL: none */
+    float *y;                          /* pixels y_ld apart */
+    int64_t x_ld, w_ld, y_ld;          /* w has whole vectors: w_ld is padded */
+    int64_t channels, in;              /* pixels of an input row */
+    int64_t begin, end;
+    int64_t kernel, stride, dilation, pad; /* along the row */
+    const float *epilogue_bias, *residual; /* as cm_simple_epilogue, from channel 0 */
+    int64_t residual_ld;
+    float lo, hi;
+} cm_depthwise_row;
+
+void cm_cpu_depthwise_row_f32__generic(const cm_depthwise_row *a);
+void cm_cpu_depthwise_row_f32__avx2(const cm_depthwise_row *a);
+void cm_cpu_depthwise_row_f32__avx512(const cm_depthwise_row *a);
+
+#endif

@@ -1,0 +1,3 @@
+/* depthwise.c -- the depthwise row at the level generic.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/simd/conv_depthwise.h"

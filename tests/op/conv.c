@@ -1,0 +1,168 @@
+/* conv.c -- every tactic for convolutions against the reference.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums of k products, in float32 against the reference's double: each product and each addition rounds by at
+ * most 2^-24, errors add up like a random walk, so sqrt(k) * 2^-24 of the largest partial sum; outputs are
+ * sums of uniform numbers of both signs whose largest is about that. 1e-5 leaves a factor of ten and more
+ * up to k = 5000. */
+#include "op/harness.h"
+
+static uint32_t seed = 1;
+
+static int64_t pick(int64_t low, int64_t high)
+{
+    return low + (int64_t)(op_random(&seed) % (uint32_t)(high - low + 1));
+}
+
+typedef struct {
+    int axes;
+    int64_t n, groups, c_in, c_out, in[3], kernel[3], stride[3], dilation[3], begin[3], end[3];
+    int64_t extra[3]; /* output_padding */
+    bool transposed, bias, constant;
+    int epilogue;
+    const char *dtype;
+} shape;
+
+static const char *const epilogues[] = {
+    "",
+    "relu x",
+    "clip x -0.5 0.75",
+    "add x $0; relu %0",
+    "silu x",
+    "add x $0; sigmoid %0; mul %0 %1",
+};
+
+static bool has_operand(int epilogue)
+{
+    return strchr(epilogues[epilogue], '$') != NULL;
+}
+
+/* Spatial sizes of the output. */
+static void out_sizes(const shape *s, int64_t *out)
+{
+    for (int d = 0; d < s->axes; d++) {
+        int64_t extent = (s->kernel[d] - 1) * s->dilation[d] + 1;
+        int64_t pads = s->begin[d] + s->end[d];
+        out[d] = s->transposed ? (s->in[d] - 1) * s->stride[d] + extent + s->extra[d] - pads
+                               : (s->in[d] + pads - extent) / s->stride[d] + 1;
+    }
+}
+
+static int put_list(char *to, const char *name, int n, const int64_t *v, const int64_t *w)
+{
+    int at = sprintf(to, ", %s=[", name);
+    for (int d = 0; d < n; d++)
+        at += sprintf(to + at, "%s%lld", d ? "," : "", (long long)v[d]);
+    for (int d = 0; w && d < n; d++)
+        at += sprintf(to + at, ",%lld", (long long)w[d]);
+    return at + sprintf(to + at, "]");
+}
+
+static int put_dims(char *to, int64_t a, int64_t b, int n, const int64_t *v)
+{
+    int at = sprintf(to, "[%lld,%lld", (long long)a, (long long)b);
+    for (int d = 0; d < n; d++)
+        at += sprintf(to + at, ",%lld", (long long)v[d]);
+    return at + sprintf(to + at, "]");
+}
+
+static void text_of(const shape *s, char *to)
+{
+    int64_t out[3], one[3] = {1, 1, 1};
+    const char *mark = s->constant ? "@" : "", *t = s->dtype;
+    out_sizes(s, out);
+    to += sprintf(to, "x: %s", t);
+    to += put_dims(to, s->n, s->c_in, s->axes, s->in);
+    int64_t w0 = s->transposed ? s->c_in : s->c_out;
+    int64_t w1 = (s->transposed ? s->c_out : s->c_in) / s->groups;
+    to += sprintf(to, s->constant ? "\n@w = %s" : "\nw: %s", t);
+    to += put_dims(to, w0, w1, s->axes, s->kernel);
+    to += sprintf(to, s->constant ? " random 1\n" : "\n");
+    if (s->bias)
+        to += sprintf(to, "@b = %s[%lld] random 2\n", t, (long long)s->c_out);
+    bool operand = has_operand(s->epilogue), whole = s->c_in % 2;
+    if (operand) {
+        to += sprintf(to, "r: %s", t);
+        to += put_dims(to, whole ? s->n : 1, s->c_out, s->axes, whole ? out : one);
+        to += sprintf(to, "\n");
+    }
+    to += sprintf(to, "y = Conv%s(x, %sw%s%s) {group=%lld", s->transposed ? "Transpose" : "", mark,
+                  s->bias ? ", @b" : "", operand ? " | r" : "", (long long)s->groups);
+    to += put_list(to, "strides", s->axes, s->stride, NULL);
+    to += put_list(to, "dilations", s->axes, s->dilation, NULL);
+    to += put_list(to, "pads", s->axes, s->begin, s->end);
+    if (s->transposed)
+        to += put_list(to, "output_padding", s->axes, s->extra, NULL);
+    to += sprintf(to, "}");
+    if (s->epilogue)
+        to += sprintf(to, " then \"%s\"", epilogues[s->epilogue]);
+    sprintf(to, "\nreturn y\n");
+}
+
+/* Sizes of the axes; small, so that the reference is quick. The window fits. */
+static void random_axes(shape *s, int64_t size, int64_t kernel)
+{
+    for (int d = 0; d < s->axes; d++) {
+        s->kernel[d] = pick(1, kernel);
+        s->stride[d] = pick(0, 2) ? 1 : pick(1, 3);
+        s->dilation[d] = pick(0, 3) ? 1 : pick(1, 3);
+        int64_t reach = (s->kernel[d] - 1) * s->dilation[d];
+        s->begin[d] = pick(0, 2) ? reach / 2 : pick(0, reach + 1);
+        s->end[d] = pick(0, 2) ? reach / 2 : pick(0, reach + 1);
+        s->in[d] = pick(1, size);
+        s->extra[d] = s->stride[d] > 1 ? pick(0, s->stride[d] - 1) : 0;
+        int64_t lack = reach + 1 - s->in[d] - s->begin[d] - s->end[d];
+        if (!s->transposed && lack > 0)
+            s->in[d] += lack;
+        int64_t whole = (s->in[d] - 1) * s->stride[d] + reach + 1 + s->extra[d];
+        if (s->transposed && s->begin[d] + s->end[d] >= whole)
+            s->begin[d] = s->end[d] = 0;
+    }
+}
+
+static shape random_shape(int axes)
+{
+    return (shape){.axes = axes,
+                   .n = pick(1, 2),
+                   .groups = 1,
+                   .bias = pick(0, 1),
+                   .constant = pick(0, 7) != 0,
+                   .epilogue = (int)pick(0, CM_COUNT(epilogues) - 1),
+                   .dtype = "f32"};
+}
+
+/* Runs compared. Only activations hurt: padding is skipped by some tactics and multiplied by others, which
+ * an infinite weight would tell apart. */
+static int check_shape(const shape *s, const char *only, double tolerance, int hurt)
+{
+    char text[2000];
+    text_of(s, text);
+    op_case c = op_case_of(text);
+    c.tolerance = tolerance;
+    c.only = only;
+    c.hurt = s->constant ? hurt : 0;
+    c.seed = seed;
+    op_check(&c);
+    return c.ran;
+}
+
+static void depthwise(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (int i = 0; i < 1000; i++) {
+        shape s = random_shape((int)pick(1, 3));
+        s.groups = s.c_in = s.c_out = pick(0, 3) ? pick(1, 40) : pick(1, 600);
+        random_axes(&s, s.axes == 1 ? 60 : s.axes == 2 && s.c_in < 100 ? 20 : 6, 7);
+        ran += check_shape(&s, NULL, 1e-5, i % 16 == 0 ? 50 : 0);
+    }
+    assert_true(ran > 4000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(depthwise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

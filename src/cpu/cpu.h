@@ -21,7 +21,8 @@ typedef struct cm_cpu_table {
 /* clang-format off */
 /* X(kind, table). Kinds without one run on their reference. */
 #define CM_CPU_TABLES(X)                                                                           \
-    X(CONV, cm_cpu_conv)
+    X(CONV, cm_cpu_conv)                                                                           \
+    X(MOVE, cm_cpu_move)
 /* clang-format on */
 
 #define X(kind, table) extern const cm_cpu_table table;

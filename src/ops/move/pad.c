@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "ops/move/borders.h"
 
 typedef struct {
     uint64_t present;
@@ -23,24 +24,27 @@ CM_ATTRS(center_crop_pad, crop_attr, CM_ATTR_INTS(crop_attr, axes, 0))
 
 #define MOST ((int64_t)1 << 60) /* a padding of one side; sums cannot overflow */
 
-typedef enum { CONSTANT, REFLECT, EDGE, WRAP } pad_mode;
-
-static cm_status read_mode(cm_ctx *cx, cm_str name, pad_mode *out)
+cm_pad_mode cm_pad_mode_of(cm_str name)
 {
     static const char *const names[] = {"constant", "reflect", "edge", "wrap"};
-    for (int i = 0; i < CM_COUNT(names); i++) {
-        if (cm_str_equal(name, cm_str_of(names[i]))) {
-            *out = (pad_mode)i;
-            return CM_OK;
-        }
-    }
+    for (int i = 0; i < CM_COUNT(names); i++)
+        if (cm_str_equal(name, cm_str_of(names[i])))
+            return (cm_pad_mode)i;
+    return CM_PAD_MODES;
+}
+
+static cm_status read_mode(cm_ctx *cx, cm_str name, cm_pad_mode *out)
+{
+    *out = cm_pad_mode_of(name);
+    if (*out != CM_PAD_MODES)
+        return CM_OK;
     return cm_fail(cx, CM_ERR_MODEL, "mode is '%.*s', wanted constant, reflect, edge or wrap",
                    (int)cm_min_i64((int64_t)name.n, 40), name.p ? name.p : "");
 }
 
 /* An axis with something left to copy can be padded in every mode; an empty one with the constant
  * only. */
-static cm_status check_axis(cm_infer *f, pad_mode mode, int axis, cm_dim size, cm_dim before,
+static cm_status check_axis(cm_infer *f, cm_pad_mode mode, int axis, cm_dim size, cm_dim before,
                             cm_dim after)
 {
     int64_t d, b, e;
@@ -49,7 +53,7 @@ static cm_status check_axis(cm_infer *f, pad_mode mode, int axis, cm_dim size, c
     if (b < -MOST || b > MOST || e < -MOST || e > MOST)
         return cm_fail(f->cx, CM_ERR_MODEL, "axis %d is padded by %lld and %lld", axis,
                        (long long)b, (long long)e);
-    if (mode == CONSTANT || !cm_infer_const(f, size, &d))
+    if (mode == CM_PAD_CONSTANT || !cm_infer_const(f, size, &d))
         return CM_OK;
     int64_t left = d + cm_min_i64(b, 0) + cm_min_i64(e, 0);
     if (left <= 0 && (b > 0 || e > 0))
@@ -59,7 +63,7 @@ static cm_status check_axis(cm_infer *f, pad_mode mode, int axis, cm_dim size, c
     return CM_OK;
 }
 
-static cm_status padded_size(cm_infer *f, pad_mode mode, int axis, cm_dim before, cm_dim after,
+static cm_status padded_size(cm_infer *f, cm_pad_mode mode, int axis, cm_dim before, cm_dim after,
                              cm_dim *d)
 {
     CM_TRY(check_axis(f, mode, axis, *d, before, after));
@@ -72,7 +76,7 @@ static cm_status infer_pad(cm_infer *f)
 {
     const pad_attr *a = f->attr;
     int rank = cm_infer_rank(f, 0);
-    pad_mode mode;
+    cm_pad_mode mode;
     cm_vector pads, axes = {.known = true, .n = rank};
     int64_t axis[CM_MAX_ELEMS];
     bool is_in[CM_MAX_RANK];
@@ -146,21 +150,19 @@ static cm_status infer(cm_infer *f)
     return f->op->id == CM_OP_PAD ? infer_pad(f) : infer_crop(f);
 }
 
-/* Where element i of an axis of `n` comes from; i counts from the first element, so that the
- * padding before it is negative. -1: the constant. */
-static int64_t source(pad_mode mode, int64_t i, int64_t n)
+int64_t cm_pad_source(cm_pad_mode mode, int64_t i, int64_t n)
 {
     if (i >= 0 && i < n)
         return i;
     switch (mode) {
-    case CONSTANT:
+    case CM_PAD_CONSTANT:
         return -1;
-    case EDGE:
+    case CM_PAD_EDGE:
         return i < 0 ? 0 : n - 1;
-    case WRAP:
+    case CM_PAD_WRAP:
         i %= n;
         return i < 0 ? i + n : i;
-    default: { /* REFLECT: back and forth, the borders not repeated */
+    default: { /* CM_PAD_REFLECT: back and forth, the borders not repeated */
         int64_t period = n > 1 ? 2 * (n - 1) : 1;
         i %= period;
         i = i < 0 ? i + period : i;
@@ -179,7 +181,7 @@ typedef struct {
 
 /* The map of an axis that gets `before` in front and `after` behind (negative: loses). Losses are
  * taken off first; the mode then sees what is left. */
-static cm_status make_map(cm_eval *e, pad_mode mode, const pad_job *j, int axis, int64_t before,
+static cm_status make_map(cm_eval *e, cm_pad_mode mode, const pad_job *j, int axis, int64_t before,
                           int64_t after, int64_t **out)
 {
     int64_t first = cm_max_i64(0, -before), size = j->y->dims[axis];
@@ -187,7 +189,7 @@ static cm_status make_map(cm_eval *e, pad_mode mode, const pad_job *j, int axis,
     void *map;
     CM_TRY(cm_eval_scratch(e, (size_t)size, sizeof(int64_t), &map));
     for (int64_t i = 0; i < size; i++) {
-        int64_t from = source(mode, i - cm_max_i64(0, before), left);
+        int64_t from = cm_pad_source(mode, i - cm_max_i64(0, before), left);
         ((int64_t *)map)[i] = from < 0 ? -1 : from + first;
     }
     *out = map;
@@ -227,7 +229,7 @@ static void pad_rows(void *arg, int64_t begin, int64_t end)
 }
 
 /* before and after by axis. */
-static cm_status pad(cm_eval *e, pad_mode mode, const void *value, const int64_t *before,
+static cm_status pad(cm_eval *e, cm_pad_mode mode, const void *value, const int64_t *before,
                      const int64_t *after)
 {
     const cm_tensor *x = cm_eval_in(e, 0);
@@ -265,10 +267,10 @@ static cm_status eval(cm_eval *e)
             before[k] = more > 0 ? more / 2 : -(-more / 2);
             after[k] = more - before[k];
         }
-        return pad(e, CONSTANT, zero, before, after);
+        return pad(e, CM_PAD_CONSTANT, zero, before, after);
     }
     const pad_attr *a = e->attr;
-    pad_mode mode;
+    cm_pad_mode mode;
     CM_TRY(read_mode(e->cx, a->mode, &mode));
     int64_t n = cm_tensor_elems(cm_eval_in(e, 1)) / 2;
     for (int64_t i = 0; i < n; i++) {

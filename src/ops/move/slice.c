@@ -1,6 +1,7 @@
 /* slice.c -- Slice: a strided box cut out of a tensor.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/size.h"
+#include "ops/move/borders.h"
 #include "ops/move/move.h"
 
 enum { DATA, STARTS, ENDS, AXES, STEPS };
@@ -9,9 +10,7 @@ enum { DATA, STARTS, ENDS, AXES, STEPS };
  * INT32_MAX, INT64_MAX and 1000000000 for it. */
 #define BORDER ((int64_t)1000000000)
 
-/* One axis with numbers only: the first index taken and how many. step is not 0. */
-static int64_t numeric_length(int64_t size, int64_t start, int64_t end, int64_t step,
-                              int64_t *first)
+int64_t cm_slice_length(int64_t size, int64_t start, int64_t end, int64_t step, int64_t *first)
 {
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
     start = start < 0 ? (start < -size ? -1 : start + size) : start;
@@ -59,7 +58,7 @@ static cm_dim sliced_size(cm_infer *f, cm_dim size, cm_dim start, cm_dim end, cm
         return cm_infer_fresh(f, "sliced");
     bool constant = cm_infer_const(f, start, &s) && cm_infer_const(f, end, &e);
     if (constant && cm_infer_const(f, size, &d))
-        return numeric_length(d, s, e, t, &first);
+        return cm_slice_length(d, s, e, t, &first);
     if (t > 0)
         return forward_length(f, size, start, end, t);
     if (constant && (s == -1 || s >= BORDER) && e <= -BORDER) /* all of it, backwards */
@@ -142,7 +141,7 @@ static int64_t place(const cut *cuts, int n, const cm_tensor *x, const cm_tensor
         from[i] = x->strides[i];
     for (int i = 0; i < n; i++) {
         int k = cuts[i].axis;
-        numeric_length(x->dims[k], cuts[i].start, cuts[i].end, cuts[i].step, &first);
+        cm_slice_length(x->dims[k], cuts[i].start, cuts[i].end, cuts[i].step, &first);
         offset += first * x->strides[k];
         from[k] = y->dims[k] > 1 ? cuts[i].step * x->strides[k] : 0;
     }

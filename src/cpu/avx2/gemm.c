@@ -1,0 +1,16 @@
+/* gemm.c -- tile kernels of the matrix product with AVX2 and FMA: up to 6 x 16.
+ * SPDX-License-Identifier: Apache-2.0 */
+#define GEMM_MR 6
+#define GEMM_NV 2
+#include "cpu/gemm_impl.h"
+#include "cpu/simd/gemm_pack.h"
+
+/* clang-format off */
+TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
+
+const cm_gemm_f32_kernel CM_LEVEL(cm_gemm_f32) = {
+    GEMM_MR, NR,
+    {NULL, rows_1, rows_2, rows_3, rows_4, rows_5, rows_6},
+    {NULL, packed_1, packed_2, packed_3, packed_4, packed_5, packed_6},
+    pack_a, pack_b,
+};

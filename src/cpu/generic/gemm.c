@@ -1,0 +1,16 @@
+/* gemm.c -- tile kernels of the matrix product with SSE2: up to 4 x 8.
+ * SPDX-License-Identifier: Apache-2.0 */
+#define GEMM_MR 4
+#define GEMM_NV 2
+#include "cpu/gemm_impl.h"
+#include "cpu/simd/gemm_pack.h"
+
+/* clang-format off */
+TILE(1) TILE(2) TILE(3) TILE(4)
+
+const cm_gemm_f32_kernel CM_LEVEL(cm_gemm_f32) = {
+    GEMM_MR, NR,
+    {NULL, rows_1, rows_2, rows_3, rows_4},
+    {NULL, packed_1, packed_2, packed_3, packed_4},
+    pack_a, pack_b,
+};

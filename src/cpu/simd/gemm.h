@@ -1,0 +1,203 @@
+/* gemm.h -- tile kernels of the matrix product, built once per ISA level.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The file that includes this defines GEMM_MR (rows of the largest tile) and GEMM_NV (vectors in a row)
+ * first. All loops over rows and vectors are unrolled, so that accumulators stay in registers. */
+#ifndef CM_CPU_SIMD_GEMM_H
+#define CM_CPU_SIMD_GEMM_H
+
+#include "cpu/gemm.h"
+#include "cpu/simd/vec.h"
+
+enum { NV = GEMM_NV, NR = VW * GEMM_NV };
+
+#define UNROLL _Pragma("GCC unroll 16")
+
+/* Small tiles keep several sums per element, or they would wait for one addition after the other. */
+#define SETS(mr) ((mr)*NV >= 8 ? 1 : (mr)*NV >= 4 ? 2 : 4)
+
+typedef vf gemm_acc[GEMM_MR][GEMM_NV];
+
+VINLINE void step(int mr, gemm_acc acc, const float *b, const float *const *p, int64_t l)
+{
+    vf v[NV];
+    UNROLL
+    for (int j = 0; j < NV; j++)
+        v[j] = vf_load(b + j * VW);
+    UNROLL
+    for (int i = 0; i < mr; i++) {
+        vf x = vf_set(p[i][l]);
+        UNROLL
+        for (int j = 0; j < NV; j++)
+            acc[i][j] = vf_fma(x, v[j], acc[i][j]);
+    }
+}
+
+VINLINE void step_packed(int mr, gemm_acc acc, const float *b, const float *a)
+{
+    vf v[NV];
+    UNROLL
+    for (int j = 0; j < NV; j++)
+        v[j] = vf_load(b + j * VW);
+    UNROLL
+    for (int i = 0; i < mr; i++) {
+        vf x = vf_set(a[i]);
+        UNROLL
+        for (int j = 0; j < NV; j++)
+            acc[i][j] = vf_fma(x, v[j], acc[i][j]);
+    }
+}
+
+VINLINE void clear(int mr, gemm_acc acc)
+{
+    UNROLL
+    for (int i = 0; i < mr; i++) {
+        UNROLL
+        for (int j = 0; j < NV; j++)
+            acc[i][j] = vf_zero();
+    }
+}
+
+VINLINE void sum_sets(int mr, int sets, gemm_acc *acc)
+{
+    UNROLL
+    for (int s = 1; s < sets; s++) {
+        UNROLL
+        for (int i = 0; i < mr; i++) {
+            UNROLL
+            for (int j = 0; j < NV; j++)
+                acc[0][i][j] = vf_add(acc[0][i][j], acc[s][i][j]);
+        }
+    }
+}
+
+/* Lanes of vector j that a tile of n columns has. */
+VINLINE int lanes(int n, int j)
+{
+    int left = n - j * VW;
+    return left >= VW ? VW : left > 0 ? left : 0;
+}
+
+#define EACH                                                                                       \
+    UNROLL                                                                                         \
+    for (int i = 0; i < mr; i++)                                                                   \
+    UNROLL for (int j = 0; j < NV; j++)
+
+VINLINE void finish_full(const cm_gemm_tile *t, int mr, gemm_acc acc)
+{
+    if (t->alpha != 1) {
+        vf alpha = vf_set(t->alpha);
+        EACH acc[i][j] = vf_mul(alpha, acc[i][j]);
+    }
+    if (t->add)
+        EACH acc[i][j] = vf_add(vf_load(t->c + i * t->ldc + j * VW), acc[i][j]);
+    const cm_simple_epilogue *e = t->e;
+    if (e) {
+        if (e->bias) {
+            const float *b = e->bias + t->col;
+            EACH acc[i][j] = vf_add(acc[i][j], vf_load(b + j * VW));
+        }
+        if (e->residual) {
+            const float *r = e->residual + t->row * e->residual_ld + t->col;
+            EACH acc[i][j] = vf_add(acc[i][j], vf_load(r + i * e->residual_ld + j * VW));
+        }
+        vf lo = vf_set(e->lo), hi = vf_set(e->hi);
+        EACH acc[i][j] = vf_min(hi, vf_max(lo, acc[i][j]));
+    }
+    EACH vf_store(t->c + i * t->ldc + j * VW, acc[i][j]);
+}
+
+VINLINE void finish_part(const cm_gemm_tile *t, int mr, gemm_acc acc)
+{
+    vf alpha = vf_set(t->alpha);
+    EACH acc[i][j] = vf_mul(alpha, acc[i][j]);
+    if (t->add)
+        EACH acc[i][j] = vf_add(vf_load_n(t->c + i * t->ldc + j * VW, lanes(t->n, j)), acc[i][j]);
+    const cm_simple_epilogue *e = t->e;
+    if (e) {
+        if (e->bias) {
+            const float *b = e->bias + t->col;
+            EACH acc[i][j] = vf_add(acc[i][j], vf_load_n(b + j * VW, lanes(t->n, j)));
+        }
+        if (e->residual) {
+            const float *r = e->residual + t->row * e->residual_ld + t->col;
+            EACH acc[i][j] =
+                vf_add(acc[i][j], vf_load_n(r + i * e->residual_ld + j * VW, lanes(t->n, j)));
+        }
+        vf lo = vf_set(e->lo), hi = vf_set(e->hi);
+        EACH acc[i][j] = vf_min(hi, vf_max(lo, acc[i][j]));
+    }
+    EACH vf_store_n(t->c + i * t->ldc + j * VW, acc[i][j], lanes(t->n, j));
+}
+
+VINLINE void finish(const cm_gemm_tile *t, int mr, gemm_acc acc)
+{
+    if (t->n >= NR)
+        finish_full(t, mr, acc);
+    else
+        finish_part(t, mr, acc);
+}
+
+/* A tile of mr rows, mr a constant where this is inlined. */
+VINLINE void tile_rows(const cm_gemm_tile *t, int mr)
+{
+    enum { MOST = 4 };
+    const int sets = SETS(mr);
+    gemm_acc acc[MOST];
+    UNROLL
+    for (int s = 0; s < sets; s++)
+        clear(mr, acc[s]);
+    const float *b = t->b;
+    const int64_t ldb = t->ldb, k = t->k;
+    const float *const *rows = t->rows;
+    for (int64_t r = 0; r < t->runs; r++, rows += t->rows_step) {
+        const float *p[GEMM_MR];
+        UNROLL
+        for (int i = 0; i < mr; i++)
+            p[i] = rows[i];
+        int64_t l = 0;
+        for (; l + 4 <= k; l += 4) {
+            UNROLL
+            for (int u = 0; u < 4; u++, b += ldb)
+                step(mr, acc[u % sets], b, p, l + u);
+        }
+        for (; l < k; l++, b += ldb)
+            step(mr, acc[0], b, p, l);
+    }
+    sum_sets(mr, sets, acc);
+    finish(t, mr, acc[0]);
+}
+
+VINLINE void tile_packed(const cm_gemm_tile *t, int mr)
+{
+    enum { MOST = 4 };
+    const int sets = SETS(mr);
+    gemm_acc acc[MOST];
+    UNROLL
+    for (int s = 0; s < sets; s++)
+        clear(mr, acc[s]);
+    const float *b = t->b, *a = t->a;
+    const int64_t ldb = t->ldb, k = t->runs * t->k;
+    int64_t l = 0;
+    for (; l + 4 <= k; l += 4) {
+        UNROLL
+        for (int u = 0; u < 4; u++, b += ldb, a += mr)
+            step_packed(mr, acc[u % sets], b, a);
+    }
+    for (; l < k; l++, b += ldb, a += mr)
+        step_packed(mr, acc[0], b, a);
+    sum_sets(mr, sets, acc);
+    finish(t, mr, acc[0]);
+}
+
+#define TILE(mr)                                                                                   \
+    static void rows_##mr(const cm_gemm_tile *t)                                                   \
+    {                                                                                              \
+        tile_rows(t, mr);                                                                          \
+    }                                                                                              \
+    static void packed_##mr(const cm_gemm_tile *t)                                                 \
+    {                                                                                              \
+        tile_packed(t, mr);                                                                        \
+    }
+
+#endif

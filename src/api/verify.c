@@ -123,7 +123,7 @@ static void compare_numbers(const cm_tensor *f, const cm_tensor *w, cm_differenc
         if (isfinite(x) && x > scale)
             scale = x;
     }
-    double far = 0;
+    double far = 0, sum = 0;
     for (int64_t i = 0; i < n; i++) {
         double x = cm_get_f64(f->dtype, f->data, i), y = cm_get_f64(w->dtype, w->data, i);
         if (x == y || (isnan(x) && isnan(y)))
@@ -131,6 +131,7 @@ static void compare_numbers(const cm_tensor *f, const cm_tensor *w, cm_differenc
         double distance = fabs(x - y) / scale;
         if (!isfinite(distance))
             distance = HUGE_VAL;
+        sum += distance;
         if (distance > far) {
             far = distance;
             worst = i;
@@ -142,6 +143,7 @@ static void compare_numbers(const cm_tensor *f, const cm_tensor *w, cm_differenc
     snprintf(text, sizeof text, "element %lld is %.9g, was %.9g", (long long)worst,
              cm_get_f64(f->dtype, f->data, worst), cm_get_f64(w->dtype, w->data, worst));
     differs(d, far, text);
+    d->mean = fmax(d->mean, sum / (double)n);
 }
 
 static void compare_tensors(const cm_tensor *f, const cm_tensor *w, cm_difference *d)
@@ -208,6 +210,86 @@ double cm_tolerance_for(const cm_network *g, double tolerance)
     return tolerance > 0 && tolerance < half && has_half(g) ? half : tolerance;
 }
 
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+/* The largest step of a QuantizeLinear whose scale is known; 0: none. */
+static double step_of(const cm_node *n)
+{
+    double most = 0;
+    if (strcmp(n->op->name, "QuantizeLinear") || n->n_in < 2 || !n->in[1] || !n->in[1]->constant)
+        return 0;
+    const cm_tensor *t = n->in[1]->constant;
+    for (int64_t i = 0; i < cm_tensor_elems(t); i++)
+        most = fmax(most, fabs(cm_get_f64(t->dtype, t->data, i)));
+    return isfinite(most) ? most : 0;
+}
+
+static const char noise_name[] = "half a step of noise";
+
+/* n reads its input with noise: at random, from half a step less to half a step more. */
+static cm_status add_noise(cm_ctx *cx, cm_node *n, double step, int seed)
+{
+    const cm_op *op = cm_op_find("RandomUniformLike");
+    cm_node *noise, *sum;
+    void *attr;
+    CM_TRY(cm_attr_new(cx, n->network->arena, op->attrs, &attr));
+    const struct {
+        const char *name;
+        float v;
+    } set[] = {{"low", (float)(-step / 2)}, {"high", (float)(step / 2)}, {"seed", (float)seed}};
+    for (int i = 0; i < CM_COUNT(set); i++)
+        cm_attr_set(op->attrs, attr, cm_attr_find(op->attrs, set[i].name), &set[i].v);
+    CM_TRY(cm_network_add_node(cx, n->network, n, op, noise_name, attr, &n->in[0], 1, NULL, 1,
+                               &noise));
+    CM_TRY(cm_node_infer(cx, noise));
+    CM_TRY(cm_network_add_node(cx, n->network, n, cm_op_find("Add"), noise_name, NULL,
+                               (cm_value *[]){n->in[0], noise->out[0]}, 2, NULL, 1, &sum));
+    CM_TRY(cm_node_infer(cx, sum));
+    return cm_node_set_input(cx, n, 0, sum->out[0]);
+}
+
+static cm_status add_noises(cm_ctx *cx, cm_network *g, int *count)
+{
+    CM_FOR_NODES (n, g) {
+        double step = step_of(n);
+        if (step > 0)
+            CM_TRY(add_noise(cx, n, step, ++*count));
+        for (int s = 0; s < n->n_subs; s++)
+            CM_TRY(add_noises(cx, n->subs[s], count));
+    }
+    return CM_OK;
+}
+
+static cm_status remove_noises(cm_ctx *cx, cm_network *g)
+{
+    CM_FOR_NODES (n, g) {
+        for (int s = 0; s < n->n_subs; s++)
+            CM_TRY(remove_noises(cx, n->subs[s]));
+        cm_node *sum = step_of(n) > 0 ? n->in[0]->producer : NULL;
+        if (!sum || strcmp(sum->name, noise_name))
+            continue;
+        cm_node *noise = sum->in[1]->producer;
+        CM_TRY(cm_node_set_input(cx, n, 0, sum->in[0]));
+        cm_node_give_up(sum);
+        cm_node_give_up(noise);
+    }
+    return CM_OK;
+}
+
+/* What half a step of noise before each quantiser does to the answers. */
+static cm_status measure_steps(cm_ctx *cx, cm_network *g, cm_verifier *v)
+{
+    cm_answers moved;
+    int count = 0;
+    cm_status st = add_noises(cx, g, &count);
+    if (st == CM_OK && count)
+        st = cm_answer(cx, g, v->in, v->threads, &v->arena[1], &moved);
+    CM_TRY(remove_noises(cx, g));
+    if (st == CM_OK && count)
+        cm_answers_compare(&moved, &v->wanted, &v->steps);
+    return st;
+}
+
 /* ---- Watching ------------------------------------------------------------------------------- */
 
 cm_status cm_verifier_init(cm_ctx *cx, cm_network *g, const cm_datum *in, int threads,
@@ -216,7 +298,8 @@ cm_status cm_verifier_init(cm_ctx *cx, cm_network *g, const cm_datum *in, int th
     *v = (cm_verifier){.in = in, .threads = threads};
     cm_arena_init(&v->arena[0], cx->allocator);
     cm_arena_init(&v->arena[1], cx->allocator);
-    return cm_answer(cx, g, in, threads, &v->arena[0], &v->wanted);
+    CM_TRY(cm_answer(cx, g, in, threads, &v->arena[0], &v->wanted));
+    return measure_steps(cx, g, v);
 }
 
 void cm_verifier_deinit(cm_verifier *v)
@@ -239,6 +322,8 @@ cm_status cm_verifier_after_pass(void *user, cm_ctx *cx, cm_network *g, const cm
                         pass->name, (long long)v->n_rewrites + 1, (long long)n_rewrites);
     cm_answers_compare(&found, &v->wanted, &d);
     double allowed = cm_tolerance_for(g, pass->tolerance);
+    if (pass->tolerance > 0 && d.mean <= v->steps.mean / 4)
+        allowed = fmax(allowed, v->steps.distance);
     if (d.distance > allowed)
         return cm_fail(cx, CM_ERR_INTERNAL,
                        "pass %s (rewrites %lld to %lld) changed output '%s': %s; that is %.3g of "

@@ -16,8 +16,9 @@ typedef struct cm_answers {
 typedef struct cm_difference {
     const char *output;
     char what[160]; /* "element 17 is 3.5, was 3.25", or what changed besides elements */
-    double
-        distance; /* relative to the output's largest magnitude, at least 1; INFINITY: the type */
+    /* Relative to the output's largest magnitude, at least 1; INFINITY: the type. The worst element, and the
+     * mean over an output's elements (the worst output's). */
+    double distance, mean;
 } cm_difference;
 
 /* Run `g` as it is, on the reference evaluators: `in` has a datum for each input. */
@@ -28,14 +29,20 @@ void cm_answers_compare(const cm_answers *found, const cm_answers *wanted, cm_di
 /* How far answers may move by `tolerance` where half-precision values are rounded on the way. */
 double cm_tolerance_for(const cm_network *g, double tolerance);
 
-/* Watches an optimisation. */
+/* Watches an optimisation.
+ *
+ * A rounding before a quantiser may move a value by a whole step, and what is made of that by more: how far that
+ * takes the answers is measured once, on the network as it was written, with up to half a step of noise before each
+ * quantiser. That moves about every fourth value, where roundings move one in thousands: a pass that rounds at all
+ * may move an element as far as the noise did, but on average only a fourth as far. */
 typedef struct cm_verifier {
     const cm_datum *in;
     int threads;
     cm_arena arena[2]; /* the answers before the pass, and after it */
     int now;
     cm_answers wanted;
-    int64_t n_rewrites; /* when `wanted` was computed */
+    int64_t n_rewrites;  /* when `wanted` was computed */
+    cm_difference steps; /* what the noise did; 0: nothing is quantised by a scale known now */
     int n_checked;
 } cm_verifier;
 

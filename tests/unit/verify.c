@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -54,14 +55,19 @@ static cm_network *parse(job *j, const char *text)
 
 #define BEFORE "x: f32[3]\n@c = f32[] {2}\ny = Mul(x, @c)\nreturn y as \"result\"\n"
 
-static cm_status after(job *j, const char *text, double tolerance)
+static cm_status between(job *j, const char *before, const char *text, double tolerance)
 {
     cm_pass pass = {.name = "suspect", .tolerance = tolerance};
     cm_verifier v;
-    assert_int_equal(cm_verifier_init(&j->cx, parse(j, BEFORE), &j->in, 1, &v), CM_OK);
+    assert_int_equal(cm_verifier_init(&j->cx, parse(j, before), &j->in, 1, &v), CM_OK);
     cm_status st = cm_verifier_after_pass(&v, &j->cx, parse(j, text), &pass, 7);
     cm_verifier_deinit(&v);
     return st;
+}
+
+static cm_status after(job *j, const char *text, double tolerance)
+{
+    return between(j, BEFORE, text, tolerance);
 }
 
 static void the_same_answers_are_fine(void **state)
@@ -99,6 +105,33 @@ static void a_network_that_fails_is_found(void **state)
     assert_non_null(strstr(j->cx.message, "after pass suspect"));
 }
 
+/* 192 numbers of all sizes in steps of a half, the first n rows of three then moved by `by`. */
+static const char *quantised(char *text, size_t size, int n, double by)
+{
+    int at = snprintf(text, size, "x: f32[3]\n@c = f32[64,1] {0");
+    for (int i = 1; i < 64; i++)
+        at += snprintf(text + at, size - (size_t)at, ",%g", i * 0.017);
+    at += snprintf(text + at, size - (size_t)at, "}\n@by = f32[64,1] {%g", n ? by : 0);
+    for (int i = 1; i < 64; i++)
+        at += snprintf(text + at, size - (size_t)at, ",%g", i < n ? by : 0);
+    snprintf(text + at, size - (size_t)at,
+             "}\n@s = f32[] {0.5}\na = Add(x, @c)\nq = QuantizeLinear(a, @s)\n"
+             "d = DequantizeLinear(q, @s)\ny = Add(d, @by)\nreturn y as \"result\"\n");
+    return text;
+}
+
+static void a_rounding_may_move_quantised_values_by_a_step(void **state)
+{
+    static char before[4096], text[4096];
+    job *j = *state;
+    quantised(before, sizeof before, 0, 0);
+    assert_int_equal(between(j, before, quantised(text, sizeof text, 1, 0.5), 1e-6), CM_OK);
+    /* never by two, never most of them, and never in a pass that does not round */
+    assert_int_not_equal(between(j, before, quantised(text, sizeof text, 1, 1.0), 1e-6), CM_OK);
+    assert_int_not_equal(between(j, before, quantised(text, sizeof text, 64, 0.5), 1e-6), CM_OK);
+    assert_int_not_equal(between(j, before, quantised(text, sizeof text, 1, 0.5), 0), CM_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +139,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_changed_answer_names_pass_output_and_element, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_changed_shape_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_rounding_may_move_quantised_values_by_a_step, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_network_that_fails_is_found, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,8 @@ typedef struct cm_cpu_table {
 /* X(kind, table). Kinds without one run on their reference. */
 #define CM_CPU_TABLES(X)                                                                           \
     X(CONV, cm_cpu_conv)                                                                           \
-    X(MOVE, cm_cpu_move)
+    X(MOVE, cm_cpu_move)                                                                           \
+    X(GATHER, cm_cpu_gather)
 /* clang-format on */
 
 #define X(kind, table) extern const cm_cpu_table table;

@@ -156,10 +156,19 @@ typedef struct cm_move {
     unsigned char fill[16]; /* one element */
 } cm_move;
 
-/* out[o, j, i] = data[o, index[j], i]: Gather along an axis; a row is `inner` elements. */
+typedef enum {
+    CM_GATHER_ROWS,     /* out[o, j, i] = data[o, index[j], i] */
+    CM_GATHER_ELEMENTS, /* out[i, j, k] = data[i, index[i, j, k], k] when the axis is the second */
+    CM_GATHER_TUPLES,   /* the last axis of the indices names a place along `depth` axes */
+} cm_gather_kind;
+
+/* Elements picked by indices; a row is `inner` elements. */
 typedef struct cm_gather {
-    int64_t outer, axis, inner, n_indices;
-    int data, indices; /* inputs */
+    cm_gather_kind kind;
+    int64_t outer, axis, inner, n_indices; /* ROWS; axis: its size */
+    int data, indices;                     /* inputs */
+    int axis_index;                        /* ROWS, ELEMENTS: which axis of the data it is */
+    int batch_axes, depth;                 /* TUPLES: leading axes in common; numbers in a tuple */
 } cm_gather;
 
 typedef enum { CM_RECURRENT_RNN, CM_RECURRENT_GRU, CM_RECURRENT_LSTM } cm_recurrent_kind;

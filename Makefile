@@ -141,7 +141,7 @@ PYTHON ?= .venv/bin/python
 .PHONY: bench
 bench:
 	@tools/setup bench
-	@$(QUIET_MAKE) $(B)/libcameo.so $(B)/cameo $(B)/bench/limits
+	@$(QUIET_MAKE) $(B)/libcameo.so $(B)/cameo $(B)/bench/limits $(B)/bench/side
 	@$(PYTHON) bench/run.py --build $(B) $(BENCH)
 $(B)/bench/%: bench/%.c $(B)/libcameo.so include/cameo.h
 	@mkdir -p $(@D)

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import shape_inference
 
 
@@ -47,8 +48,61 @@ def _node_flops(node, shape):
     return 0
 
 
+def _inferred(model):
+    """Shapes by name, where they are all numbers."""
+    light = onnx.ModelProto()
+    light.CopyFrom(model)
+    for t in light.graph.initializer:  # shapes need no big weights
+        if len(t.raw_data) > 4096:
+            t.ClearField("raw_data")
+    try:
+        light = shape_inference.infer_shapes(light, data_prop=True)
+    except Exception:
+        pass
+    shapes = {t.name: list(t.dims) for t in light.graph.initializer}
+    for v in list(light.graph.value_info) + list(light.graph.input) + list(light.graph.output):
+        if v.type.HasField("tensor_type") and v.type.tensor_type.HasField("shape"):
+            dims = [d.dim_value if d.HasField("dim_value") else None for d in v.type.tensor_type.shape.dim]
+            if None not in dims:
+                shapes.setdefault(v.name, dims)
+    return shapes
+
+
+def _seen(model, feed, names):
+    """Shapes of these values in a run without optimisation."""
+    del model.graph.output[:]
+    for name in names:
+        model.graph.output.add().name = name
+    o = onnxruntime.SessionOptions()
+    o.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    o.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), o, providers=["CPUExecutionProvider"])
+        return {n: list(a.shape) for n, a in zip(names, session.run(names, feed)) if hasattr(a, "shape")}
+    except Exception:
+        return {}
+
+
+def _sum(graph, shapes):
+    """(operations, values whose shapes are missing, whether all nodes could be counted)."""
+    total, missing, whole = 0, set(), True
+    for node in graph.node:
+        def shape(i, node=node):
+            names = node.output if i < 0 else node.input
+            if max(i, 0) >= len(names):
+                return None
+            name = names[max(i, 0)]
+            if name not in shapes:
+                missing.add(name)
+            return shapes.get(name)
+        n = _node_flops(node, shape)
+        whole = whole and n is not None and node.op_type not in ("If", "Loop", "Scan")
+        total += int(n or 0)
+    return total, sorted(missing), whole
+
+
 def work(path, feed):
-    """(operations, bytes of weights, whether all nodes were counted) for inputs of these shapes."""
+    """(operations, bytes of weights, whether all nodes were counted) for these inputs."""
     model = onnx.load(path)
     for v in model.graph.input:
         if v.name in feed and v.type.HasField("tensor_type"):
@@ -58,22 +112,9 @@ def work(path, feed):
                 dims.add().dim_value = int(n)
     weights = sum(t.ByteSize() for t in model.graph.initializer)
     weights += sum(n.ByteSize() for n in model.graph.node if n.op_type == "Constant")
-    try:
-        model = shape_inference.infer_shapes(model, data_prop=True)
-    except Exception:
-        pass
-    shapes = {t.name: list(t.dims) for t in model.graph.initializer}
-    for v in list(model.graph.value_info) + list(model.graph.input) + list(model.graph.output):
-        if v.type.HasField("tensor_type") and v.type.tensor_type.HasField("shape"):
-            dims = [d.dim_value if d.HasField("dim_value") else None for d in v.type.tensor_type.shape.dim]
-            if None not in dims:
-                shapes.setdefault(v.name, dims)
-    total, whole = 0, True
-    for node in model.graph.node:
-        def shape(i, node=node):
-            names = node.output if i < 0 else node.input
-            return shapes.get(names[max(i, 0)]) if max(i, 0) < len(names) else None
-        n = _node_flops(node, shape)
-        whole = whole and n is not None and node.op_type not in ("If", "Loop", "Scan")
-        total += int(n or 0)
+    shapes = _inferred(model)
+    total, missing, whole = _sum(model.graph, shapes)
+    if missing:
+        shapes.update(_seen(model, feed, missing))
+        total, _, whole = _sum(model.graph, shapes)
     return total, weights, whole

@@ -9,6 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 import glob
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -22,6 +23,7 @@ import stats
 
 BLOCK_SECONDS = 0.06  # of each side in turn
 WARM_SECONDS = 0.003  # untimed at the start of a block; none for runs of over 30 ms
+TINY_SECONDS = 0.0005  # runs under this are timed from C
 SPIN_SECONDS = 0.025  # both sides' idle threads spin about this long before they sleep
 
 
@@ -158,6 +160,36 @@ def in_turns(ours, theirs, seconds, threads):
     return blocks
 
 
+def in_c(o, feed, *args):
+    """What side.c answers to `args`, its inputs from `feed`; None where it cannot take them."""
+    program = o.get("program")
+    if not program or any(a.dtype not in cameo_ctypes.CODES or any(x.isspace() for x in name)
+                          for name, a in feed.items()):
+        return None
+    text = b""
+    for name, a in feed.items():
+        a = np.asarray(a, order="C")
+        words = [name, cameo_ctypes.CODES[a.dtype], a.nbytes, a.ndim, *a.shape]
+        text += " ".join(map(str, words)).encode() + b"\n" + a.tobytes() + b"\n"
+    r = subprocess.run([program, *map(str, args), *glob.glob(os.path.join(
+        os.path.dirname(onnxruntime.__file__), "capi", "libonnxruntime.so*"))[:1]], input=text, capture_output=True)
+    if r.returncode != 0:
+        raise RuntimeError(r.stderr.decode().strip() or f"{program} ended with {r.returncode}")
+    return json.loads(r.stdout)
+
+
+def target(o):
+    return f"cpu:{o['isa']}" if o.get("isa") else ""
+
+
+def tiny_blocks(ours, theirs, path, feed, o):
+    """Blocks timed from C, where one side's run is short; else None."""
+    if min(estimate(ours), estimate(theirs)) > TINY_SECONDS:
+        return None
+    found = in_c(o, feed, "time", path, o["threads"], target(o), o["seconds"])
+    return found and ([[m] for m in found["ours"]], [[m] for m in found["theirs"]])
+
+
 def time_both(path, o):
     feed = make_feed(path)
     library = cameo_ctypes.Library(o["library"])
@@ -168,15 +200,15 @@ def time_both(path, o):
     ours.run()
     theirs.run()
     error = stats.worst_error(ours.outputs(), theirs.outputs())
-    a, b = in_turns(ours, theirs, o["seconds"], o["threads"])
+    blocks = tiny_blocks(ours, theirs, path, feed, o)
+    a, b = blocks or in_turns(ours, theirs, o["seconds"], o["threads"])
     ratio, low, high = stats.ratio(a, b)
     flat = [np.concatenate(x) for x in (a, b)]
     import flops
     operations, weights, whole = flops.work(path, feed)
     return {"ours_ms": float(np.median(flat[0])), "theirs_ms": float(np.median(flat[1])),
             "ours_best_ms": float(flat[0].min()), "theirs_best_ms": float(flat[1].min()),
-            "ratio": float(ratio), "low": low, "high": high, "runs": [len(flat[0]), len(flat[1])],
-            "error": error, "gflop": operations * 1e-9, "gflop_whole": whole, "weight_bytes": weights}
+            "ratio": float(ratio), "low": low, "high": high, "timed_from": "C" if blocks else "Python", "error": error, "gflop": operations * 1e-9, "gflop_whole": whole, "weight_bytes": weights}
 
 
 def memory_line(name):
@@ -190,6 +222,10 @@ def memory_line(name):
 def load(who, path, o):
     """From file to first result, and the most memory that it took above what the process had before."""
     feed = make_feed(path)
+    found = in_c(o, feed, "load", "ort" if who == "ort" else "cameo", o["plan"] if who == "plan" else path,
+                 o["threads"], target(o))
+    if found:
+        return found
     library = cameo_ctypes.Library(o["library"])
     with open("/proc/self/clear_refs", "w") as f:
         f.write("5")  # forget the peak so far

@@ -2,8 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/conv.h"
 
-#include "cpu/epilogue.h"
-
 static const cm_tactic rows[] = {
 #define X(stem, isa)                                                                               \
     {.name = #stem,                                                                                \
@@ -57,9 +55,18 @@ const char *cm_conv_reject_common(const cm_problem *p, int n_col_axes)
         return "float32 only";
     if (p->as.conv.bias && (p->in[2]->dtype != CM_F32 || !cm_tensor_is_dense(p->in[2])))
         return "the bias is not dense float32";
-    if (!cm_tensor_is_dense(p->in[1]))
-        return "the weights are strided";
     return cm_epilogue_reject(p, n_col_axes);
+}
+
+int64_t cm_conv_tap_offset(const cm_problem *p, int64_t tap)
+{
+    const cm_tensor *w = p->in[1];
+    int64_t at = 0;
+    for (int d = w->rank - 1; d >= 2; d--) {
+        at += tap % w->dims[d] * w->strides[d];
+        tap /= w->dims[d];
+    }
+    return at;
 }
 
 double cm_conv_flops(const cm_conv *c)
@@ -76,4 +83,66 @@ double cm_conv_bytes(const cm_problem *p)
     for (int i = 0; i < 2; i++)
         elems += (double)cm_tensor_elems(p->in[i]);
     return 4 * (elems + (double)cm_tensor_elems(p->out[0]));
+}
+
+void cm_conv_sink_init(cm_conv_sink *s, const cm_run *r, float *sum)
+{
+    const cm_problem *p = r->p;
+    const float *bias = p->as.conv.bias ? r->in[2] : NULL;
+    cm_epilogue_init(&s->plan, r, cm_conv_channel_columns(p->out[0]));
+    s->simple = cm_epilogue_simple(&s->plan, &s->e);
+    if (!s->simple)
+        s->e = (cm_simple_epilogue){.lo = -__builtin_inff(), .hi = __builtin_inff()};
+    if (!bias || !s->e.bias) {
+        s->e.bias = bias ? bias : s->e.bias;
+        return;
+    }
+    for (int64_t i = 0; i < p->as.conv.c_out; i++)
+        sum[i] = bias[i] + s->e.bias[i];
+    s->e.bias = sum;
+}
+
+static int64_t div_up(int64_t a, int64_t b)
+{
+    return a > 0 ? (a + b - 1) / b : 0;
+}
+
+/* Pixels [ox, ox + m) of one row, for the kernel column at `shift` from the window's beginning; row NULL:
+ * outside. */
+static void row_pointers(const cm_conv_window *w, const float *row, int64_t shift, int64_t ox,
+                         int64_t m, const float **to)
+{
+    const cm_conv *c = w->c;
+    int64_t stride = c->stride[2], at = ox * stride + shift;
+    int64_t lo = row ? div_up(-at, stride) : m, hi = row ? div_up(c->in[2] - at, stride) : m, i = 0;
+    lo = lo < m ? lo : m;
+    hi = hi < lo ? lo : hi < m ? hi : m;
+    for (; i < lo; i++)
+        to[i] = w->zero;
+    for (; i < hi; i++)
+        to[i] = row + (at + i * stride) * c->c_in;
+    for (; i < m; i++)
+        to[i] = w->zero;
+}
+
+void cm_conv_pointers(const cm_conv_window *w, int64_t tap, int64_t taps, int64_t pixel, int64_t m,
+                      const float **to)
+{
+    const cm_conv *c = w->c;
+    for (int64_t i = 0, part; i < m; i += part) {
+        int64_t ox = (pixel + i) % c->out[2], row = (pixel + i) / c->out[2];
+        int64_t oy = row % c->out[1], oz = row / c->out[1] % c->out[0];
+        int64_t n = row / c->out[1] / c->out[0];
+        part = c->out[2] - ox < m - i ? c->out[2] - ox : m - i;
+        for (int64_t q = 0; q < taps; q++) {
+            int64_t kx = (tap + q) % c->kernel[2], ky = (tap + q) / c->kernel[2] % c->kernel[1];
+            int64_t kz = (tap + q) / c->kernel[2] / c->kernel[1];
+            int64_t iz = oz * c->stride[0] - c->pad[0] + kz * c->dilation[0];
+            int64_t iy = oy * c->stride[1] - c->pad[1] + ky * c->dilation[1];
+            bool inside = iz >= 0 && iz < c->in[0] && iy >= 0 && iy < c->in[1];
+            int64_t at = ((n * c->in[0] + iz) * c->in[1] + iy) * c->in[2] * c->c_in;
+            row_pointers(w, inside ? w->x + at : NULL, kx * c->dilation[2] - c->pad[2], ox, part,
+                         to + q * m + i);
+        }
+    }
 }

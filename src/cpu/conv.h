@@ -8,11 +8,13 @@
 #define CM_CPU_CONV_H
 
 #include "cpu/cpu.h"
+#include "cpu/epilogue.h"
 
 /* X(stem, level), best guess first. */
 /* clang-format off */
 #define CM_CPU_CONV_TACTICS(X)                                                                     \
-    X(conv_depthwise_f32, GENERIC)
+    X(conv_depthwise_f32, GENERIC)                                                                 \
+    X(conv_indirect_f32, GENERIC)
 /* clang-format on */
 
 #define X(stem, level)                                                                             \
@@ -35,9 +37,42 @@ int cm_conv_layout_of(const cm_tensor *t); /* a set of cm_conv_layout; 0: stride
  * channels. */
 int cm_conv_channel_columns(const cm_tensor *out);
 
-/* What all tactics want of a problem: float32, weights dense, epilogues in tiles with `n_col_axes`. A
+/* What all tactics want of a problem: float32, epilogues in tiles with `n_col_axes`. A
  * sentence, or NULL. */
 const char *cm_conv_reject_common(const cm_problem *p, int n_col_axes);
+
+/* What happens to the sums of a channels-last output: `e` on registers; then, unless `simple`, tiles of
+ * `plan`. The operator's own bias is part of e. */
+typedef struct cm_conv_sink {
+    bool simple;
+    cm_simple_epilogue e;
+    cm_epilogue_plan plan;
+} cm_conv_sink;
+/* sum: c_out floats of workspace, for when there are two biases. */
+void cm_conv_sink_init(cm_conv_sink *s, const cm_run *r, float *sum);
+
+/* Pointers to the channels of the inputs under output pixels, for one kernel position after the other. */
+typedef struct cm_conv_window {
+    const cm_conv *c;
+    const float *x;    /* channels-last, from the first channel of the group */
+    const float *zero; /* what lies outside the input */
+} cm_conv_window;
+/* to[q * m + i] for kernel positions [tap, tap + taps) and output pixels [pixel, pixel + m), both counted
+ * in the order of memory. */
+void cm_conv_pointers(const cm_conv_window *w, int64_t tap, int64_t taps, int64_t pixel, int64_t m,
+                      const float **to);
+
+/* Where kernel position `tap` of a filter lies in the weights, whatever their strides. */
+int64_t cm_conv_tap_offset(const cm_problem *p, int64_t tap);
+
+static inline int64_t cm_conv_taps(const cm_conv *c)
+{
+    return c->kernel[0] * c->kernel[1] * c->kernel[2];
+}
+static inline int64_t cm_conv_pixels(const cm_conv *c) /* of the output, all images */
+{
+    return c->n * c->out[0] * c->out[1] * c->out[2];
+}
 
 double cm_conv_flops(const cm_conv *c);
 double cm_conv_bytes(const cm_problem *p); /* of input, output and weights */

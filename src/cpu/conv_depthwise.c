@@ -83,11 +83,11 @@ void cm_cpu_conv_depthwise_f32_pack(const cm_problem *p, const cm_knobs *k, int 
     (void)threads;
     const cm_conv *c = &p->as.conv;
     int64_t positions = c->kernel[0] * c->kernel[1] * c->kernel[2], ld = padded(c->c_in);
-    const float *w = from;
     float *packed = to;
     for (int64_t at = 0; at < positions; at++) {
+        const float *w = (const float *)from + cm_conv_tap_offset(p, at);
         for (int64_t i = 0; i < c->c_in; i++)
-            packed[at * ld + i] = w[i * positions + at];
+            packed[at * ld + i] = w[i * p->in[1]->strides[0]];
         memset(packed + at * ld + c->c_in, 0, (size_t)(ld - c->c_in) * sizeof *packed);
     }
 }

@@ -3,8 +3,9 @@
  *
  * Sums of k products, in float32 against the reference's double: each product and each addition rounds by at
  * most 2^-24, errors add up like a random walk, so sqrt(k) * 2^-24 of the largest partial sum; outputs are
- * sums of uniform numbers of both signs whose largest is about that. 1e-5 leaves a factor of ten and more
- * up to k = 5000. */
+ * sums of uniform numbers of both signs whose largest is about that: 1e-5 leaves a factor of ten and more
+ * up to k = 5000. An activation may bring the output's scale down to 1 from sums of about sqrt(k): then an
+ * error of k * 2^-24, with a factor of two above it. */
 #include "op/harness.h"
 
 static uint32_t seed = 1;
@@ -136,6 +137,11 @@ static shape random_shape(int axes)
 static int check_shape(const shape *s, const char *only, double tolerance, int hurt)
 {
     char text[2000];
+    double k = (double)(s->c_in / s->groups);
+    for (int d = 0; d < s->axes; d++)
+        k *= (double)s->kernel[d];
+    if (s->epilogue)
+        tolerance += k * ldexp(1, -23);
     text_of(s, text);
     op_case c = op_case_of(text);
     c.tolerance = tolerance;
@@ -159,10 +165,53 @@ static void depthwise(void **state)
     assert_true(ran > 4000);
 }
 
+static void dense(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (int i = 0; i < 1500; i++) {
+        shape s = random_shape((int)pick(1, 3));
+        s.groups = pick(0, 3) ? 1 : pick(1, 5);
+        int64_t most = pick(0, 3) ? 12 : pick(0, 3) ? 40 : 150;
+        s.c_in = s.groups * pick(1, most);
+        s.c_out = s.groups * pick(1, most);
+        random_axes(&s, (s.axes == 1 ? 60 : s.axes == 2 ? 14 : 5) / (most > 100 ? 3 : 1), 5);
+        ran += check_shape(&s, NULL, 1e-5, i % 16 == 0 ? 200 : 0);
+    }
+    assert_true(ran > 8000);
+}
+
+/* Windows of more positions than pointers fit; pixels that meet in one set of the cache. */
+static void unusual(void **state)
+{
+    (void)state;
+    static const shape shapes[] = {
+        {2, 1, 1, 3, 5, {40, 37}, {23, 19}, {1, 2}, {1, 1}, {11, 9}, {11, 9}},
+        {2, 1, 1, 512, 70, {5, 6}, {3, 2}, {1, 1}, {1, 1}, {1, 1}, {1, 0}},
+        {2, 1, 1, 600, 64, {5, 9}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+        {2, 1, 1, 1024, 96, {5, 9}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}},
+        {2, 2, 2, 1024, 192, {3, 4}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+        {1, 2, 1, 256, 300, {31}, {3}, {2}, {1}, {1}, {1}},
+        {2, 1, 1, 1, 1, {30, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 1, 1, 64, 32, {40, 41}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    };
+    for (int i = 0; i < CM_COUNT(shapes); i++)
+        for (int e = 0; e < CM_COUNT(epilogues); e++) {
+            shape s = shapes[i];
+            s.bias = e % 2;
+            s.constant = e % 3;
+            s.epilogue = e;
+            s.dtype = "f32";
+            assert_true(check_shape(&s, NULL, 1e-5, 0) > 0);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(depthwise),
+        cmocka_unit_test(dense),
+        cmocka_unit_test(unusual),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

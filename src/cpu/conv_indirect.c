@@ -1,0 +1,296 @@
+/* conv_indirect.c -- convolutions as matrix products whose rows are found by pointers.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Channels-last. A row of the product is an output pixel; for each kernel position it reads the channels of
+ * one input pixel, or zeros, where they lie. Weights are packed per group into panels of
+ * [kernel position][input channel][columns of the tile].
+ *
+ * A unit of work is a block of pixels, whose pointers are found once, by a range of panels. While all panels fit
+ * the second-level cache each tile of pixels goes over all of them; otherwise each panel goes over all
+ * tiles of the block. Where the pixels of a tile would meet in one set of the first-level cache, their
+ * channels are first copied side by side. */
+#include <string.h>
+
+#include "base/size.h"
+#include "cpu/conv.h"
+#include "cpu/gemm.h"
+
+enum {
+    POINTERS = 1536, /* on the stack */
+    STAGE = 240,     /* channels copied at a time; rows of a stage are 256 + 16 floats apart */
+    STAGE_LD = 272
+};
+
+typedef struct {
+    const cm_conv *c;
+    const cm_gemm_f32_kernel *g;
+    const float *x, *w, *zero;
+    float *y;
+    cm_conv_sink sink;
+    int64_t taps, pixels, c_in, c_out;    /* channels of one group */
+    int64_t panels, panel;                /* of one group; floats of one panel */
+    int64_t tiles, block, blocks, splits; /* tiles of pixels, in blocks; parts of the panels */
+    bool panels_stay, stage;
+} job;
+
+/* Pixels [begin, end), panels [first, last) of a group. */
+typedef struct {
+    int64_t begin, end, group, first, last;
+} unit;
+
+static int64_t l2_floats(void)
+{
+    int64_t bytes = cm_cpu_info()->l2_bytes;
+    return (bytes > 0 ? bytes : 256 << 10) / 4;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+const char *cm_cpu_conv_indirect_f32_reject(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    if (c->transposed)
+        return "transposed";
+    if (!(cm_conv_layout_of(p->in[0]) & cm_conv_layout_of(p->out[0]) & CM_CONV_CHANNELS_LAST))
+        return "channels are not innermost";
+    if (p->out[0]->dtype != CM_F32)
+        return "the output is not float32";
+    return cm_conv_reject_common(p, cm_conv_channel_columns(p->out[0]));
+}
+
+int cm_cpu_conv_indirect_f32_knobs(const cm_problem *p, cm_knobs *out)
+{
+    (void)p;
+    *out = (cm_knobs){0};
+    return 1;
+}
+
+/* Columns are computed in whole panels; a run shorter than a few channels spends its time on pointers. */
+double cm_cpu_conv_indirect_f32_cost(const cm_problem *p, const cm_knobs *k)
+{
+    (void)k;
+    const cm_conv *c = &p->as.conv;
+    const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
+    double c_in = (double)(c->c_in / c->groups), c_out = (double)(c->c_out / c->groups);
+    double whole = (double)ceil_div(c->c_out / c->groups, g->nr) * g->nr;
+    double flops = cm_conv_flops(c) * whole / c_out * (1 + 6 / c_in);
+    double compute = flops / (0.9 * cm_cpu_flops_per_ns(&p->target));
+    double pointers = (double)(cm_conv_pixels(c) * cm_conv_taps(c) * c->groups);
+    double memory = cm_conv_bytes(p) / (4 * cm_cpu_bytes_per_ns(&p->target));
+    double pieces = (double)cm_conv_pixels(c) / g->mr * whole / g->nr * (double)c->groups;
+    return 200 + (compute + memory + pointers) / cm_cpu_speedup(p, pieces);
+}
+
+static int64_t panel_floats(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    return cm_conv_taps(c) * (c->c_in / c->groups) * cm_gemm_f32_kernel_of(p->target.level)->nr;
+}
+
+size_t cm_cpu_conv_indirect_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
+{
+    (void)k;
+    const cm_conv *c = &p->as.conv;
+    if (input != 1)
+        return 0;
+    int64_t panels = ceil_div(c->c_out / c->groups, cm_gemm_f32_kernel_of(p->target.level)->nr);
+    return (size_t)(panel_floats(p) * panels * c->groups) * sizeof(float);
+}
+
+static size_t zero_and_bias(const cm_conv *c)
+{
+    return cm_round_up((size_t)(c->c_in / c->groups + c->c_out) * sizeof(float), 64);
+}
+
+size_t cm_cpu_conv_indirect_f32_workspace(const cm_problem *p, const cm_knobs *k)
+{
+    return zero_and_bias(&p->as.conv) +
+           (cm_conv_packs_in_run(p) ? cm_cpu_conv_indirect_f32_pack_bytes(p, k, 1) : 0);
+}
+
+void cm_cpu_conv_indirect_f32_pack(const cm_problem *p, const cm_knobs *k, int input,
+                                   const void *from, void *to, cm_threads *threads)
+{
+    (void)k;
+    (void)input;
+    (void)threads;
+    const cm_conv *c = &p->as.conv;
+    const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
+    int64_t c_in = c->c_in / c->groups, c_out = c->c_out / c->groups, taps = cm_conv_taps(c);
+    int64_t panel = panel_floats(p), panels = ceil_div(c_out, g->nr);
+    const int64_t *stride = p->in[1]->strides;
+    for (int64_t group = 0; group < c->groups; group++)
+        for (int64_t tap = 0; tap < taps; tap++)
+            g->pack_b(c_in, c_out,
+                      (const float *)from + group * c_out * stride[0] + cm_conv_tap_offset(p, tap),
+                      stride[1], stride[0],
+                      (float *)to + group * panels * panel + tap * c_in * g->nr, panel);
+}
+
+/* The tile of m pixels from `pixel` and panel `j`, with its sums' beginning and end still to be said. */
+static cm_gemm_tile tile_of(const job *j, const unit *u, int64_t pixel, int64_t panel)
+{
+    int nr = j->g->nr;
+    int64_t col = panel * nr, left = j->c_out - col, first = u->group * j->c_out + col;
+    return (cm_gemm_tile){.b = j->w + (u->group * j->panels + panel) * j->panel,
+                          .ldb = nr,
+                          .c = j->y + pixel * j->c->c_out + first,
+                          .ldc = j->c->c_out,
+                          .n = (int)(left < nr ? left : nr),
+                          .alpha = 1,
+                          .row = pixel,
+                          .col = first};
+}
+
+static void finish(const job *j, const cm_gemm_tile *t, int64_t m)
+{
+    if (!j->sink.simple)
+        cm_epilogue_tile(&j->sink.plan, t->row, t->col, m, t->n, t->c, t->ldc);
+}
+
+/* Kernel positions [tap, tap + taps) of one tile and one panel. */
+static void one_tile(const job *j, const unit *u, int64_t tap, int64_t taps, int64_t tile,
+                     int64_t panel, const float *const *rows)
+{
+    int64_t pixel = cm_gemm_tile_begin(j->pixels, j->tiles, tile);
+    int64_t m = cm_gemm_tile_begin(j->pixels, j->tiles, tile + 1) - pixel;
+    bool last = tap + taps == j->taps;
+    cm_gemm_tile t = tile_of(j, u, pixel, panel);
+    t.runs = taps;
+    t.k = j->c_in;
+    t.rows = rows + (pixel - u->begin);
+    t.rows_step = u->end - u->begin;
+    t.b += tap * j->c_in * j->g->nr;
+    t.add = tap > 0;
+    t.e = last ? &j->sink.e : NULL;
+    j->g->rows[m](&t);
+    if (last)
+        finish(j, &t, m);
+}
+
+static void in_place(const job *j, const unit *u, int64_t first_tile, int64_t last_tile)
+{
+    const float *rows[POINTERS];
+    cm_conv_window w = {j->c, j->x + u->group * j->c_in, j->zero};
+    int64_t pixels = u->end - u->begin, most = POINTERS / pixels;
+    for (int64_t tap = 0, taps; tap < j->taps; tap += taps) {
+        taps = cm_min_i64(most, j->taps - tap);
+        cm_conv_pointers(&w, tap, taps, u->begin, pixels, rows);
+        if (j->panels_stay) {
+            for (int64_t tile = first_tile; tile < last_tile; tile++)
+                for (int64_t panel = u->first; panel < u->last; panel++)
+                    one_tile(j, u, tap, taps, tile, panel, rows);
+        } else {
+            for (int64_t panel = u->first; panel < u->last; panel++)
+                for (int64_t tile = first_tile; tile < last_tile; tile++)
+                    one_tile(j, u, tap, taps, tile, panel, rows);
+        }
+    }
+}
+
+/* One tile, its rows brought together a stage at a time. */
+static void staged(const job *j, const unit *u)
+{
+    float stage[CM_GEMM_MAX_MR * STAGE_LD];
+    const float *rows[CM_GEMM_MAX_MR], *from[CM_GEMM_MAX_MR];
+    cm_conv_window w = {j->c, j->x + u->group * j->c_in, j->zero};
+    int64_t m = u->end - u->begin;
+    for (int64_t i = 0; i < m; i++)
+        rows[i] = stage + i * STAGE_LD;
+    for (int64_t tap = 0; tap < j->taps; tap++) {
+        cm_conv_pointers(&w, tap, 1, u->begin, m, from);
+        for (int64_t l = 0, k; l < j->c_in; l += k) {
+            k = cm_min_i64(j->c_in - l, STAGE);
+            bool last = tap + 1 == j->taps && l + k == j->c_in;
+            for (int64_t i = 0; i < m; i++)
+                memcpy(stage + i * STAGE_LD, from[i] + l, (size_t)k * sizeof *stage);
+            for (int64_t panel = u->first; panel < u->last; panel++) {
+                cm_gemm_tile t = tile_of(j, u, u->begin, panel);
+                t.runs = 1;
+                t.k = k;
+                t.rows = rows;
+                t.b += (tap * j->c_in + l) * j->g->nr;
+                t.add = tap + l > 0;
+                t.e = last ? &j->sink.e : NULL;
+                j->g->rows[m](&t);
+                if (last)
+                    finish(j, &t, m);
+            }
+        }
+    }
+}
+
+static void some_units(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t block = i % j->blocks, rest = i / j->blocks;
+        int64_t split = rest % j->splits, first = block * j->block;
+        int64_t last = cm_min_i64(first + j->block, j->tiles);
+        unit u = {.begin = cm_gemm_tile_begin(j->pixels, j->tiles, first),
+                  .end = cm_gemm_tile_begin(j->pixels, j->tiles, last),
+                  .group = rest / j->splits,
+                  .first = split * j->panels / j->splits,
+                  .last = (split + 1) * j->panels / j->splits};
+        if (j->stage)
+            staged(j, &u);
+        else
+            in_place(j, &u, first, last);
+    }
+}
+
+/* How the work is cut: as few blocks as the pointers and the second-level cache allow, but some per
+ * thread; among threads by panels where the weights are the larger operand. */
+static void divide(job *j, int threads)
+{
+    const cm_conv *c = j->c;
+    int64_t whole = j->panel * j->panels;
+    j->panels_stay = whole <= l2_floats() / 2;
+    j->stage = c->c_in * c->stride[2] % 512 == 0 && j->c_in >= 64 && j->c_out >= 2 * j->g->nr;
+    j->tiles = cm_gemm_tiles(j->pixels, j->g->mr);
+    j->block = cm_min_i64(POINTERS / (j->g->mr * j->taps), l2_floats() / 4 / (j->g->mr * j->c_in));
+    j->block = j->stage || j->block < 1 ? 1 : j->block;
+    int64_t pieces = threads > 1 ? 4 * threads : 1;
+    if (pieces > 1 && whole > j->pixels * j->c_in)
+        j->splits = cm_min_i64(j->panels, pieces);
+    else if (pieces > 1)
+        j->block = cm_min_i64(j->block, ceil_div(j->tiles, pieces));
+    j->blocks = ceil_div(j->tiles, j->block);
+    if (pieces > 1 && j->blocks * j->splits * c->groups < pieces)
+        j->splits = cm_min_i64(j->panels, ceil_div(pieces, j->blocks * c->groups));
+}
+
+cm_status cm_cpu_conv_indirect_f32_run(const cm_run *r)
+{
+    const cm_problem *p = r->p;
+    const cm_conv *c = &p->as.conv;
+    job j = {.c = c,
+             .g = cm_gemm_f32_kernel_of(p->target.level),
+             .x = r->in[0],
+             .w = r->in[1],
+             .zero = r->workspace,
+             .y = r->out[0],
+             .taps = cm_conv_taps(c),
+             .pixels = cm_conv_pixels(c),
+             .c_in = c->c_in / c->groups,
+             .c_out = c->c_out / c->groups,
+             .panel = panel_floats(p),
+             .splits = 1};
+    j.panels = ceil_div(j.c_out, j.g->nr);
+    float *zero = r->workspace;
+    memset(zero, 0, (size_t)j.c_in * sizeof *zero);
+    cm_conv_sink_init(&j.sink, r, zero + j.c_in);
+    if (cm_conv_packs_in_run(p)) {
+        float *packed = zero + zero_and_bias(c) / sizeof *zero;
+        cm_cpu_conv_indirect_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);
+        j.w = packed;
+    }
+    divide(&j, cm_threads_count(r->threads));
+    int64_t units = j.blocks * j.splits * c->groups;
+    double ns = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) / (double)units;
+    cm_parallel(r->threads, units, 1 + (int64_t)(5000 / (ns + 1)), some_units, &j);
+    return CM_OK;
+}

@@ -105,32 +105,55 @@ static bool bytes_of(const cm_context *c, const cm_type *t, size_t *bytes)
     return cm_dtype_bytes(t->dtype, n, bytes);
 }
 
+/* What bound steps need while they run. */
+static int add_workspace(cm_context *c, const cm_ready_step *s, int n)
+{
+    size_t bytes = c->solutions[s->index].workspace;
+    if (c->solutions[s->index].way == CM_WAY_LATE || !bytes)
+        return n;
+    int last = s->end;
+    const cm_solution *sol = &c->solutions[s->index];
+    if (sol->way == CM_WAY_VIEW) /* what it made of its input is its output */
+        last = c->last[s->plan->out[0].value];
+    c->interval_values[n] = -1 - s->index;
+    c->intervals[n] = (cm_interval){s->begin, last, bytes, 0};
+    return n + 1;
+}
+
+static int add_output(cm_context *c, const cm_ready_step *s, int32_t v, int n)
+{
+    const cm_ready_value *ev = &c->engine->values[v];
+    const cm_slot *slot = &c->slots[v];
+    size_t bytes;
+    if (!ev->in_arena || slot->output >= 0 || c->solutions[s->index].way == CM_WAY_VIEW)
+        return n;
+    if (slot->shaped ? !cm_tensor_bytes(&slot->datum.tensor, &bytes)
+                     : !bytes_of(c, &c->engine->plan->values[v].type, &bytes))
+        return n;
+    c->interval_values[n] = v;
+    c->intervals[n] = (cm_interval){ev->first, c->last[v], bytes, 0};
+    return n + 1;
+}
+
 /* Values in the order in which steps make them, which is the order of `first`. */
 static int collect(cm_context *c, int list, int n)
 {
     const cm_ready_list *l = &c->engine->lists[list];
     for (int i = 0; i < l->plan->n_steps; i++) {
-        const cm_plan_step *p = l->steps[i].plan;
-        for (int k = 0; k < p->n_lists; k++)
-            n = collect(c, p->lists[k], n);
-        for (int o = 0; o < p->n_out; o++) {
-            int32_t v = p->out[o].value;
-            size_t bytes;
-            if (v < 0 || !c->engine->values[v].in_arena || c->slots[v].output >= 0 ||
-                !bytes_of(c, &c->engine->plan->values[v].type, &bytes))
-                continue;
-            const cm_ready_value *ev = &c->engine->values[v];
-            c->interval_values[n] = v;
-            c->intervals[n++] = (cm_interval){ev->first, ev->last, bytes, 0};
-        }
+        const cm_ready_step *s = &l->steps[i];
+        for (int k = 0; k < s->plan->n_lists; k++)
+            n = collect(c, s->plan->lists[k], n);
+        if (s->control < 0)
+            n = add_workspace(c, s, n);
+        for (int o = 0; o < s->plan->n_out; o++)
+            if (s->plan->out[o].value >= 0)
+                n = add_output(c, s, s->plan->out[o].value, n);
     }
     return n;
 }
 
 static cm_status plan_memory(cm_ctx *cx, cm_context *c)
 {
-    for (int i = 0; i < c->engine->plan->n_values; i++)
-        c->slots[i].planned = 0;
     int n = collect(c, 0, 0);
     size_t total;
     CM_TRY(cm_memory_plan(cx, &c->scratch, c->intervals, n, &total));
@@ -145,6 +168,10 @@ static cm_status plan_memory(cm_ctx *cx, cm_context *c)
     }
     c->memory_used = total;
     for (int i = 0; i < n; i++) {
+        if (c->interval_values[i] < 0) {
+            c->solutions[-1 - c->interval_values[i]].offset = c->intervals[i].offset;
+            continue;
+        }
         cm_slot *s = &c->slots[c->interval_values[i]];
         s->offset = c->intervals[i].offset;
         s->planned = c->intervals[i].bytes;
@@ -176,6 +203,7 @@ cm_status cm_context_bind(cm_ctx *cx, cm_context *c)
         c->symbols[i] = CM_DIM_UNBOUND;
     CM_TRY(each_axis(cx, c, bind_axis));
     CM_TRY(each_axis(cx, c, check_axis));
+    CM_TRY(cm_prepare(cx, c));
     CM_TRY(plan_memory(cx, c));
     int n = cm_engine_n_inputs(c->engine);
     if (n)

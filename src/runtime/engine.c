@@ -15,7 +15,8 @@
 typedef struct {
     cm_ctx *cx;
     cm_engine *e;
-    cm_map ops; /* name -> cm_op, since many steps share few operators */
+    cm_map ops;      /* name -> cm_op, since many steps share few operators */
+    cm_map programs; /* text -> cm_program */
     cm_arena *scratch;
     int position;
 } opening;
@@ -97,18 +98,23 @@ static cm_status check_arity(opening *o, const cm_ready_step *s)
     return CM_OK;
 }
 
-static cm_status check_epilogue(opening *o, const cm_epilogue *e)
+/* Many steps share few programs. */
+static cm_status open_epilogue(opening *o, const cm_epilogue *e, const cm_program **out)
 {
+    *out = NULL;
     if (!e->program)
         return CM_OK;
-    cm_program *p; /* some kilobytes */
-    cm_arena_mark mark = cm_arena_save(o->scratch);
-    CM_NEW(o->cx, o->scratch, p, cm_program);
-    CM_TRY(cm_program_parse(o->cx, e->program, strlen(e->program), p));
+    cm_program *p = cm_map_get(&o->programs, e->program);
+    if (!p) {
+        CM_NEW(o->cx, &o->e->arena, p, cm_program);
+        CM_TRY(cm_program_parse(o->cx, e->program, strlen(e->program), p));
+        if (!cm_map_put(&o->programs, e->program, p))
+            return cm_fail_memory(o->cx);
+    }
     if (p->n_operands > e->n_operands || p->n_outputs != 1)
         return cm_fail(o->cx, CM_ERR_PLAN, "an epilogue reads %d operands of %d and has %d results",
                        p->n_operands, e->n_operands, p->n_outputs);
-    cm_arena_restore(o->scratch, mark);
+    *out = p;
     return CM_OK;
 }
 
@@ -125,7 +131,8 @@ static cm_status open_step(opening *o, cm_ready_step *s)
     CM_TRY(cm_attr_check(o->cx, s->op->attrs, attr));
     CM_TRY(check_attr_dims(o, s->op->attrs, attr));
     s->attr = attr;
-    CM_TRY(check_epilogue(o, &p->epilogue));
+    CM_TRY(open_epilogue(o, &p->epilogue, &s->program));
+    s->problem = cm_problem_find(s->op);
     CM_TRY(check_types(o, s));
     s->control = p->kind == CM_STEP_PROBLEM ? -1 : e->n_controls++;
     if (s->control >= 0)
@@ -313,6 +320,7 @@ static cm_status open_plan(cm_ctx *cx, cm_engine *e, const void *bytes, size_t n
     CM_TRY(open_constants(cx, e));
     opening o = {.cx = cx, .e = e, .scratch = scratch};
     cm_map_init(&o.ops, scratch);
+    cm_map_init(&o.programs, scratch);
     CM_TRY(open_list(&o, 0));
     find_lifetimes(e, 0, INT_MAX);
     return CM_OK;
@@ -345,6 +353,7 @@ static cm_status new_engine(cm_ctx *cx, cm_engine **out)
     atomic_init(&e->refs, 1);
     e->allocator = cx->allocator;
     cm_arena_init(&e->arena, cx->allocator);
+    pthread_mutex_init(&e->packing, NULL);
     *out = e;
     return CM_OK;
 }
@@ -393,6 +402,8 @@ void cm_engine_release(cm_engine *e)
 {
     if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
         return;
+    cm_packed_release(e);
+    pthread_mutex_destroy(&e->packing);
     cm_arena_deinit(&e->arena);
     if (e->mapping.data)
         cm_file_unmap(&e->mapping);

@@ -70,12 +70,28 @@ static void gather_inputs(cm_context *c, const cm_plan_step *p)
         c->in[i] = p->in[i].value >= 0 ? &c->slots[p->in[i].value].datum : NULL;
 }
 
-static cm_status evaluate(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
+/* Inputs in the layouts that the step wants. */
+static void convert_inputs(cm_context *c, const cm_ready_step *s, cm_solution *sol)
+{
+    for (int i = 0; i < sol->n_conversions; i++) {
+        cm_conversion *k = &sol->conversions[i];
+        const cm_tensor *from = &c->slots[s->plan->in[k->input].value].datum.tensor;
+        cm_tensor *to = &k->to.tensor;
+        to->data = (unsigned char *)c->memory + sol->offset + k->offset;
+        cm_backend_at(0)->copy(c->target.level, c->threads, cm_dtype_size(to->dtype), to->rank,
+                               to->dims, from->data, from->strides, to->data, to->strides);
+    }
+}
+
+static cm_status evaluate(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
 {
     const cm_plan_step *p = s->plan;
     output_host user = {c, s};
     cm_eval_host host = {give_memory, &user};
     gather_inputs(c, p);
+    convert_inputs(c, s, sol);
+    for (int i = 0; i < sol->n_conversions; i++)
+        c->in[sol->conversions[i].input] = &sol->conversions[i].to;
     for (int i = 0; i < p->n_out; i++) {
         c->out[i] = NULL;
         if (p->out[i].value < 0)
@@ -167,14 +183,106 @@ static cm_status view(cm_ctx *cx, cm_context *c, const cm_ready_step *s, bool *d
     return CM_OK;
 }
 
+/* Where output o of a step goes, whose sizes stand in its slot. */
+static cm_status output_memory(cm_ctx *cx, cm_context *c, const cm_ready_step *s, int o)
+{
+    cm_slot *slot = &c->slots[s->plan->out[o].value];
+    if (slot->output < 0 && slot->planned) {
+        slot->datum.tensor.data = (unsigned char *)c->memory + slot->offset;
+        return CM_OK;
+    }
+    output_host user = {c, s};
+    return give_memory(&user, cx, o, &slot->datum.tensor);
+}
+
+static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol,
+                            void *workspace)
+{
+    const cm_plan_step *p = s->plan;
+    for (int i = 0; i < p->n_in; i++) {
+        if (!sol->in[i])
+            continue;
+        sol->data[i] = sol->packed[i] ? sol->packed[i] : c->slots[p->in[i].value].datum.tensor.data;
+    }
+    for (int i = 0; i < sol->n_conversions; i++)
+        sol->data[sol->conversions[i].input] = sol->conversions[i].to.tensor.data;
+    int64_t elems = 0;
+    for (int o = 0; o < p->n_out; o++) {
+        if (p->out[o].value < 0)
+            continue;
+        sol->out_data[o] = c->slots[p->out[o].value].datum.tensor.data;
+        elems += cm_tensor_elems(sol->p.out[o]);
+    }
+    if (elems == 0)
+        return CM_OK;
+    cm_run r = {.cx = cx,
+                .p = &sol->p,
+                .k = &sol->choice.knobs,
+                .in = sol->data,
+                .out = sol->out_data,
+                .operands = sol->data + sol->p.n_in,
+                .workspace = workspace,
+                .threads = c->threads};
+    return sol->choice.tactic->run(&r);
+}
+
+static cm_status run_bound(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+{
+    convert_inputs(c, s, sol);
+    for (int o = 0; o < s->plan->n_out; o++)
+        if (s->plan->out[o].value >= 0)
+            CM_TRY(output_memory(cx, c, s, o));
+    return run_tactic(cx, c, s, sol, (unsigned char *)c->memory + sol->offset);
+}
+
+static cm_status run_bound_view(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+{
+    (void)cx;
+    cm_tensor *t = &c->slots[s->plan->out[0].value].datum.tensor;
+    convert_inputs(c, s, sol);
+    t->data = sol->n_conversions ? sol->conversions[0].to.tensor.data
+                                 : c->slots[s->plan->in[0].value].datum.tensor.data;
+    return CM_OK;
+}
+
+static cm_status run_late(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+{
+    bool done = false;
+    if (s->op->traits & CM_VIEW)
+        CM_TRY(view(cx, c, s, &done));
+    if (done)
+        return CM_OK;
+    gather_inputs(c, s->plan);
+    CM_TRY(cm_prepare_late(cx, c, s, sol));
+    if (!sol->choice.tactic)
+        return evaluate(cx, c, s, sol);
+    output_host user = {c, s};
+    for (int o = 0; o < s->plan->n_out; o++) {
+        if (s->plan->out[o].value < 0)
+            continue;
+        cm_slot *slot = &c->slots[s->plan->out[o].value];
+        slot->datum = (cm_datum){.kind = CM_TENSOR, .tensor = *sol->p.out[o]};
+        CM_TRY(give_memory(&user, cx, o, &slot->datum.tensor));
+    }
+    return run_tactic(cx, c, s, sol, c->late_workspace.data);
+}
+
 static cm_status run_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
 {
     if (s->control >= 0)
         return cm_run_control(cx, c, s);
-    bool done = false;
-    if (s->op->traits & CM_VIEW)
-        CM_TRY(view(cx, c, s, &done));
-    return done ? CM_OK : evaluate(cx, c, s);
+    cm_solution *sol = &c->solutions[s->index];
+    switch (sol->way) {
+    case CM_WAY_TACTIC:
+        return run_bound(cx, c, s, sol);
+    case CM_WAY_VIEW:
+        return run_bound_view(cx, c, s, sol);
+    case CM_WAY_EVALUATOR:
+        return evaluate(cx, c, s, sol);
+    case CM_WAY_LATE:
+        break;
+    }
+    return run_late(cx, c, s, sol);
 }
 
 cm_status cm_run_list(cm_ctx *cx, cm_context *c, int list)

@@ -4,19 +4,24 @@
 #define CM_RUNTIME_INTERNAL_H
 
 #include <limits.h>
+#include <pthread.h>
 
 #include "base/threads.h"
 #include "ops/op.h"
+#include "ops/problem.h"
 #include "runtime/memory_plan.h"
 #include "runtime/room.h"
 #include "runtime/runtime.h"
+#include "runtime/solution.h"
 
 /* A step with its operator found and its attributes read. */
 typedef struct cm_ready_step {
     const cm_plan_step *plan;
     const cm_op *op;
     const void *attr;
-    int index;      /* as cm_engine_step numbers them */
+    const cm_program *program;     /* its epilogue, NULL: none */
+    const cm_problem_row *problem; /* how backends see it, NULL: they do not */
+    int index;                     /* as cm_engine_step numbers them */
     int begin, end; /* positions in the order of execution; a control step spans its lists' */
     int control;    /* which control state of a context, -1: not a control step */
 } cm_ready_step;
@@ -36,6 +41,8 @@ typedef struct cm_ready_value {
     const void *data; /* CONSTANT: in the mapping; strings: in the engine's arena */
 } cm_ready_value;
 
+typedef struct cm_packed cm_packed;
+
 struct cm_engine {
     atomic_int refs;
     const cm_allocator *allocator;
@@ -49,7 +56,10 @@ struct cm_engine {
     cm_ready_value *values;
     const cm_plan_step **steps; /* all, by index */
     int n_steps, n_controls;
-    int max_in, max_out; /* over the steps */
+    int max_in, max_out;     /* over the steps */
+    pthread_mutex_t packing; /* guards the two below */
+    cm_packed *packed;
+    size_t packed_bytes;
 };
 
 /* A value while running. */
@@ -57,9 +67,11 @@ typedef struct cm_slot {
     cm_datum datum; /* kind CM_NOTHING: not made yet */
     cm_room room;
     size_t offset, planned; /* place in the arena; planned 0: none */
-    bool owned;             /* datum lies in `room` */
-    bool moved;             /* its room is about to be swapped away */
-    int output;             /* the main output whose caller's memory it is written to, -1 */
+    bool shaped; /* bound: datum has the sizes and strides of every run, and memory unless it is a
+                    caller's, a view or a room's */
+    bool owned;  /* datum lies in `room` */
+    bool moved;  /* its room is about to be swapped away */
+    int output;  /* the main output whose caller's memory it is written to, -1 */
 } cm_slot;
 
 /* A scanned output being stacked (stack.h). */
@@ -101,6 +113,11 @@ struct cm_context {
     cm_arena arena;   /* tables that live as long as the context */
     cm_arena scratch; /* of evaluators */
     cm_threads *threads;
+    cm_target target;
+    cm_arena bound_arena;   /* what binding made: problems, tensors, solutions' tables */
+    cm_solution *solutions; /* per step */
+    int *last;              /* per value: last position that reads it, views counted in */
+    cm_room late_workspace;
     uint64_t random; /* state of the generator */
     cm_profile_fn profile;
     void *profile_user;

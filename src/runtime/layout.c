@@ -38,7 +38,7 @@ static double take(const solver *s, const cm_layout_step *p, unsigned state, int
     for (int m = 0; m < 2; m++) {
         double c = p->cost[m][label];
         for (int i = 0; i < p->n_in && c < best; i++)
-            if (label_of(s, p->in[i], state) != m)
+            if (label_of(s, p->in[i], state) != (p->follows_output[i] ? label : m))
                 c += p->convert[i];
         if (c < best) {
             best = c;

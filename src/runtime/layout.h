@@ -14,10 +14,11 @@ enum { CM_LAYOUT_LIVE = 10 };
 
 typedef struct cm_layout_step {
     int n_in, n_out;
-    const int *in;         /* values that it reads; -1: one that is row-major for good */
-    const double *convert; /* per input: what converting it costs */
-    const int *out;        /* values that it makes; all get one label */
-    double cost[2][2];     /* [label wanted of inputs][label of outputs]; INFINITY: impossible.
+    const int *in;              /* values that it reads; -1: one that is row-major for good */
+    const double *convert;      /* per input: what converting it costs */
+    const bool *follows_output; /* per input: wanted with the outputs' label, not the inputs' */
+    const int *out;             /* values that it makes; all get one label */
+    double cost[2][2];          /* [label wanted of inputs][label of outputs]; INFINITY: impossible.
                                [x][0] is possible for some x */
 } cm_layout_step;
 

@@ -17,6 +17,7 @@ typedef struct {
     cm_layout_step steps[MOST];
     int in[MOST][3], out[MOST][2], n_values;
     double convert[MOST][3];
+    bool follows[MOST][3];
 } network;
 
 static uint32_t seed;
@@ -31,12 +32,16 @@ static void make(network *g, int n)
     g->n_values = 0;
     for (int i = 0; i < n; i++) {
         cm_layout_step *s = &g->steps[i];
-        *s = (cm_layout_step){.in = g->in[i], .out = g->out[i], .convert = g->convert[i]};
+        *s = (cm_layout_step){.in = g->in[i],
+                              .out = g->out[i],
+                              .convert = g->convert[i],
+                              .follows_output = g->follows[i]};
         s->n_in = 1 + below(3);
         for (int k = 0; k < s->n_in; k++) {
             int recent = g->n_values > 4 && below(4) ? g->n_values - 4 : 0;
             g->in[i][k] = g->n_values && below(8) ? recent + below(g->n_values - recent) : -1;
             g->convert[i][k] = 1 + below(20);
+            g->follows[i][k] = below(5) == 0;
         }
         for (int m = 0; m < 2; m++)
             for (int l = 0; l < 2; l++)
@@ -56,7 +61,8 @@ static double cost_of(const network *g, int n, const unsigned char *labels)
         for (int m = 0; m < 2; m++) {
             double c = s->cost[m][labels[s->out[0]]];
             for (int k = 0; k < s->n_in; k++)
-                if ((s->in[k] < 0 ? 0 : labels[s->in[k]]) != m)
+                if ((s->in[k] < 0 ? 0 : labels[s->in[k]]) !=
+                    (s->follows_output[k] ? labels[s->out[0]] : m))
                     c += s->convert[k];
             best = c < best ? c : best;
         }

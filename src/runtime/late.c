@@ -1,0 +1,110 @@
+/* late.c -- steps whose sizes only the run tells: formed when their inputs have come, and again when those
+ * have other sizes than last time.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "runtime/internal.h"
+
+static bool same_type(const cm_tensor *a, const cm_tensor *b)
+{
+    return a->dtype == b->dtype && cm_tensor_same_shape(a, b);
+}
+
+/* Is the form that is there for these very sizes? */
+static bool still_fits(const cm_context *c, const cm_solution *sol)
+{
+    for (int i = 0; i < sol->n_in; i++)
+        if (sol->in[i] && (!c->in[i] || !same_type(sol->in[i], &c->in[i]->tensor)))
+            return false;
+    return sol->formed;
+}
+
+static bool takes(const cm_context *c, const cm_plan_step *step)
+{
+    for (int i = 0; i < step->n_in; i++) {
+        const cm_datum *d = c->in[i];
+        if (d && (!cm_datum_is_plain(d) || cm_dtype_is_sub_byte(d->tensor.dtype) ||
+                  !cm_tensor_is_dense(&d->tensor)))
+            return false;
+    }
+    return true;
+}
+
+typedef struct {
+    cm_tensor *in, *out;
+    cm_tensor **outs;
+    bool *constant;
+} operands;
+
+static cm_status gather(cm_ctx *cx, cm_context *c, const cm_plan_step *step, cm_solution *sol,
+                        operands *x)
+{
+    CM_NEW_N(cx, &sol->late, x->in, step->n_in, cm_tensor);
+    CM_NEW_N(cx, &sol->late, x->out, step->n_out, cm_tensor);
+    CM_NEW_N(cx, &sol->late, x->outs, step->n_out, cm_tensor *);
+    CM_NEW_N(cx, &sol->late, x->constant, step->n_in, bool);
+    CM_NEW_N(cx, &sol->late, sol->in, step->n_in, const cm_tensor *);
+    CM_NEW_N(cx, &sol->late, sol->data, step->n_in, const void *);
+    CM_NEW_N(cx, &sol->late, sol->packed, step->n_in, const void *);
+    CM_NEW_N(cx, &sol->late, sol->out_data, step->n_out, void *);
+    sol->n_in = step->n_in;
+    for (int i = 0; i < step->n_in; i++) {
+        if (!c->in[i])
+            continue;
+        x->constant[i] = c->engine->plan->values[step->in[i].value].storage == CM_STORE_CONSTANT;
+        x->in[i] = c->in[i]->tensor;
+        if (!x->constant[i])
+            x->in[i].data = NULL; /* it will be another one next time */
+        sol->in[i] = &x->in[i];
+    }
+    for (int o = 0; o < step->n_out; o++)
+        x->outs[o] = step->out[o].value >= 0 ? &x->out[o] : NULL;
+    return CM_OK;
+}
+
+static bool outputs_known(cm_ctx *cx, const cm_context *c, const cm_ready_step *s,
+                          const cm_solution *sol, const operands *x)
+{
+    cm_arena symbols;
+    cm_dim_table *dims;
+    cm_arena_init(&symbols, c->allocator);
+    bool known = cm_dim_table_create(cx, &symbols, &dims) == CM_OK &&
+                 cm_form_outputs(cx, dims, s, sol->in, x->outs);
+    cm_arena_deinit(&symbols);
+    for (int o = 0; known && o < s->plan->n_out; o++)
+        known =
+            !x->outs[o] || (x->out[o].dtype != CM_STR && !cm_dtype_is_sub_byte(x->out[o].dtype));
+    return known;
+}
+
+cm_status cm_prepare_late(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+{
+    const cm_plan_step *step = s->plan;
+    if (!s->problem || !takes(c, step)) {
+        sol->choice.tactic = NULL;
+        sol->formed = false;
+        return CM_OK;
+    }
+    if (still_fits(c, sol))
+        return CM_OK;
+    sol->formed = false;
+    sol->choice = (cm_choice){0};
+    if (!sol->late.allocator && !sol->late.first)
+        cm_arena_init(&sol->late, c->allocator);
+    cm_arena_reset(&sol->late);
+    operands x;
+    CM_TRY(gather(cx, c, step, sol, &x));
+    sol->formed = true;
+    if (!outputs_known(cx, c, s, sol, &x))
+        return CM_OK;
+    if (!cm_form_problem(&sol->late, s, sol->in, x.constant, (const cm_tensor *const *)x.outs,
+                         &c->target, cm_threads_count(c->threads), &sol->p))
+        return CM_OK;
+    cm_select(c->engine, s, &sol->p, &sol->choice);
+    const cm_tactic *t = sol->choice.tactic;
+    for (int i = 0; t && i < sol->p.n_in; i++)
+        CM_TRY(cm_packed_input(cx, c->engine, s, &sol->p, &sol->choice, i, c->threads,
+                               &sol->packed[i]));
+    sol->workspace = t && t->workspace ? t->workspace(&sol->p, &sol->choice.knobs) : 0;
+    return cm_room_reserve(cx, &c->late_workspace, sol->workspace, 0);
+}

@@ -1,0 +1,86 @@
+/* solution.h -- how a context runs each step with the sizes it is bound to.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * form.c makes a problem of a step and actual tensors; select.c picks the tactic; prepare.c does it for
+ * all steps whose sizes follow from the inputs' shapes, layouts solved over the whole network; what only
+ * data sizes is formed while running, by the same functions. */
+#ifndef CM_RUNTIME_SOLUTION_H
+#define CM_RUNTIME_SOLUTION_H
+
+#include "plan/backend.h"
+
+struct cm_ready_step;
+struct cm_context;
+struct cm_engine;
+
+typedef enum {
+    CM_WAY_LATE,      /* sizes are not known before the step runs */
+    CM_WAY_EVALUATOR, /* the operator's reference */
+    CM_WAY_TACTIC,
+    CM_WAY_VIEW, /* the output is input 0's memory under another shape */
+} cm_way;
+
+/* An input brought into the layout that the step wants, before it runs. */
+typedef struct cm_conversion {
+    int input;
+    cm_datum to; /* a tensor in the step's workspace */
+    size_t offset;
+} cm_conversion;
+
+typedef struct cm_choice {
+    const cm_tactic *tactic; /* NULL: the reference */
+    cm_knobs knobs;
+    double ns; /* expected */
+} cm_choice;
+
+typedef struct cm_solution {
+    cm_way way;
+    cm_choice choice;
+    cm_problem p;
+    int n_in;             /* all, the epilogue's operands last */
+    const cm_tensor **in; /* of all; NULL: absent */
+    const void **data;    /* pointers of a run: inputs, then operands */
+    void **out_data;
+    const void **packed; /* per input; NULL: as it is */
+    int n_conversions;
+    cm_conversion *conversions;
+    size_t workspace; /* bytes, conversions behind the tactic's own */
+    size_t offset;    /* in the context's memory */
+    cm_arena late;    /* WAY_LATE: what its latest form lies in */
+    bool formed;      /* WAY_LATE: `late` holds a form, for the sizes in p */
+} cm_solution;
+
+/* Sizes of the outputs by the type rule, from tensors whose data may be NULL where it is not known.
+ * False: they are not to be known yet; `dims` is for what the rule then says. `out` (NULL: not wanted)
+ * gets dtype, dims and dense strides. */
+bool cm_form_outputs(cm_ctx *cx, cm_dim_table *dims, const struct cm_ready_step *s,
+                     const cm_tensor *const *in, cm_tensor *const *out);
+/* The step as a problem; false: only its reference can solve it. Arrays are in `arena`, tensors the
+ * caller's. */
+bool cm_form_problem(cm_arena *arena, const struct cm_ready_step *s, const cm_tensor *const *in,
+                     const bool *constant, const cm_tensor *const *out, const cm_target *target,
+                     int threads, cm_problem *p);
+
+/* The cheapest tactic; choice->tactic NULL and ns INFINITY when none takes the problem. */
+void cm_select(const struct cm_engine *e, const struct cm_ready_step *s, const cm_problem *p,
+               cm_choice *out);
+
+/* packed.c: input i of the step's problem in the form that the choice wants. *out NULL: as it is. Kept by
+ * the engine, shared by its contexts. */
+cm_status cm_packed_input(cm_ctx *cx, struct cm_engine *e, const struct cm_ready_step *s,
+                          const cm_problem *p, const cm_choice *choice, int i, cm_threads *threads,
+                          const void **out) CM_MUST_USE;
+void cm_packed_release(struct cm_engine *e);
+
+/* Strides of `out`, whose dims are set, as a view of `in`; false: elements must move. */
+bool cm_view_strides(const cm_tensor *in, cm_tensor *out);
+bool cm_is_channels_last(const cm_tensor *t);
+void cm_set_channels_last(cm_tensor *t);
+
+/* prepare.c: everything about steps that the inputs' shapes tell. */
+cm_status cm_prepare(cm_ctx *cx, struct cm_context *c) CM_MUST_USE;
+/* late.c: a step whose inputs have just come. */
+cm_status cm_prepare_late(cm_ctx *cx, struct cm_context *c, const struct cm_ready_step *s,
+                          cm_solution *sol) CM_MUST_USE;
+
+#endif

@@ -210,7 +210,29 @@ double cm_tolerance_for(const cm_network *g, double tolerance)
     return tolerance > 0 && tolerance < half && has_half(g) ? half : tolerance;
 }
 
-/* ---- Steps ---------------------------------------------------------------------------------- */
+/* ---- Noise ---------------------------------------------------------------------------------- */
+
+/* `op` of v and of noise as large as v: random numbers from low to high. In front of `before`. */
+static cm_status add_noise(cm_ctx *cx, cm_node *before, cm_value *v, const char *op, double low,
+                           double high, int seed, cm_node **out)
+{
+    const cm_op *random = cm_op_find("RandomUniformLike");
+    cm_network *g = v->network;
+    const struct {
+        const char *name;
+        float v;
+    } set[] = {{"low", (float)low}, {"high", (float)high}, {"seed", (float)seed}};
+    cm_node *noise;
+    void *attr;
+    CM_TRY(cm_attr_new(cx, g->arena, random->attrs, &attr));
+    for (int i = 0; i < CM_COUNT(set); i++)
+        cm_attr_set(random->attrs, attr, cm_attr_find(random->attrs, set[i].name), &set[i].v);
+    CM_TRY(cm_network_add_node(cx, g, before, random, "noise", attr, &v, 1, NULL, 1, &noise));
+    CM_TRY(cm_node_infer(cx, noise));
+    cm_value *in[] = {v, noise->out[0]};
+    CM_TRY(cm_network_add_node(cx, g, before, cm_op_find(op), "noise", NULL, in, 2, NULL, 1, out));
+    return cm_node_infer(cx, *out);
+}
 
 /* The largest step of a QuantizeLinear whose scale is known; 0: none. */
 static double step_of(const cm_node *n)
@@ -224,70 +246,80 @@ static double step_of(const cm_node *n)
     return isfinite(most) ? most : 0;
 }
 
-static const char noise_name[] = "half a step of noise";
-
-/* n reads its input with noise: at random, from half a step less to half a step more. */
-static cm_status add_noise(cm_ctx *cx, cm_node *n, double step, int seed)
-{
-    const cm_op *op = cm_op_find("RandomUniformLike");
-    cm_node *noise, *sum;
-    void *attr;
-    CM_TRY(cm_attr_new(cx, n->network->arena, op->attrs, &attr));
-    const struct {
-        const char *name;
-        float v;
-    } set[] = {{"low", (float)(-step / 2)}, {"high", (float)(step / 2)}, {"seed", (float)seed}};
-    for (int i = 0; i < CM_COUNT(set); i++)
-        cm_attr_set(op->attrs, attr, cm_attr_find(op->attrs, set[i].name), &set[i].v);
-    CM_TRY(cm_network_add_node(cx, n->network, n, op, noise_name, attr, &n->in[0], 1, NULL, 1,
-                               &noise));
-    CM_TRY(cm_node_infer(cx, noise));
-    CM_TRY(cm_network_add_node(cx, n->network, n, cm_op_find("Add"), noise_name, NULL,
-                               (cm_value *[]){n->in[0], noise->out[0]}, 2, NULL, 1, &sum));
-    CM_TRY(cm_node_infer(cx, sum));
-    return cm_node_set_input(cx, n, 0, sum->out[0]);
-}
-
-static cm_status add_noises(cm_ctx *cx, cm_network *g, int *count)
+/* Up to half a step before each quantiser. */
+static cm_status noise_before_quantisers(cm_ctx *cx, cm_network *g, int *count)
 {
     CM_FOR_NODES (n, g) {
         double step = step_of(n);
-        if (step > 0)
-            CM_TRY(add_noise(cx, n, step, ++*count));
+        cm_node *sum;
         for (int s = 0; s < n->n_subs; s++)
-            CM_TRY(add_noises(cx, n->subs[s], count));
+            CM_TRY(noise_before_quantisers(cx, n->subs[s], count));
+        if (!(step > 0) || n->in[0]->network != g)
+            continue;
+        CM_TRY(add_noise(cx, n, n->in[0], "Add", -step / 2, step / 2, ++*count, &sum));
+        CM_TRY(cm_node_set_input(cx, n, 0, sum->out[0]));
     }
     return CM_OK;
 }
 
-static cm_status remove_noises(cm_ctx *cx, cm_network *g)
+/* Two roundings of a number of this type near 1. */
+static double rounding_of(const cm_value *v)
+{
+    if (!v || v->type.kind != CM_TENSOR || !v->n_uses)
+        return 0;
+    return v->type.dtype == CM_F32    ? 0x1p-23
+           : v->type.dtype == CM_F16  ? 0x1p-10
+           : v->type.dtype == CM_BF16 ? 0x1p-7
+                                      : 0;
+}
+
+static cm_status noise_behind_nodes(cm_ctx *cx, cm_network *g, int *count)
 {
     CM_FOR_NODES (n, g) {
         for (int s = 0; s < n->n_subs; s++)
-            CM_TRY(remove_noises(cx, n->subs[s]));
-        cm_node *sum = step_of(n) > 0 ? n->in[0]->producer : NULL;
-        if (!sum || strcmp(sum->name, noise_name))
-            continue;
-        cm_node *noise = sum->in[1]->producer;
-        CM_TRY(cm_node_set_input(cx, n, 0, sum->in[0]));
-        cm_node_give_up(sum);
-        cm_node_give_up(noise);
+            CM_TRY(noise_behind_nodes(cx, n->subs[s], count));
+        for (int o = 0; o < n->n_out; o++) {
+            cm_value *v = n->out[o];
+            double by = rounding_of(v);
+            cm_node *product;
+            if (!(by > 0))
+                continue;
+            CM_TRY(add_noise(cx, n_next, v, "Mul", 1 - by, 1 + by, ++*count, &product));
+            cm_value *noise = product->in[1];
+            CM_TRY(cm_replace_uses(cx, v, product->out[0]));
+            CM_TRY(cm_node_set_input(cx, product, 0, v));
+            CM_TRY(cm_node_set_input(cx, noise->producer, 0, v));
+        }
     }
     return CM_OK;
 }
 
-/* What half a step of noise before each quantiser does to the answers. */
-static cm_status measure_steps(cm_ctx *cx, cm_network *g, cm_verifier *v)
+cm_status cm_verifier_measure(cm_ctx *cx, cm_network *spare, cm_verifier *v)
 {
     cm_answers moved;
     int count = 0;
-    cm_status st = add_noises(cx, g, &count);
-    if (st == CM_OK && count)
-        st = cm_answer(cx, g, v->in, v->threads, &v->arena[1], &moved);
-    CM_TRY(remove_noises(cx, g));
-    if (st == CM_OK && count)
-        cm_answers_compare(&moved, &v->wanted, &v->steps);
-    return st;
+    CM_TRY(noise_before_quantisers(cx, spare, &v->n_quantisers));
+    if (!v->n_quantisers)
+        CM_TRY(noise_behind_nodes(cx, spare, &count));
+    cm_arena_reset(&v->arena[1 - v->now]);
+    if (cm_answer(cx, spare, v->in, v->threads, &v->arena[1 - v->now], &moved) == CM_OK)
+        cm_answers_compare(&moved, &v->wanted, &v->noise);
+    return cm_check_cancel(cx); /* a network that does not run with noise says nothing */
+}
+
+/* How far the pass may move an answer that moved by d. */
+static double allowed_to(const cm_verifier *v, const cm_network *g, const cm_pass *pass,
+                         const cm_difference *d)
+{
+    static const double most = 0.01;
+    double allowed = cm_tolerance_for(g, pass->tolerance);
+    if (!(pass->tolerance > 0))
+        return allowed;
+    if (v->n_quantisers && d->mean <= v->noise.mean / 4)
+        return fmax(allowed, v->noise.distance);
+    if (!v->n_quantisers && v->noise.distance <= most)
+        return fmax(allowed, 4 * v->noise.distance);
+    return allowed;
 }
 
 /* ---- Watching ------------------------------------------------------------------------------- */
@@ -298,8 +330,7 @@ cm_status cm_verifier_init(cm_ctx *cx, cm_network *g, const cm_datum *in, int th
     *v = (cm_verifier){.in = in, .threads = threads};
     cm_arena_init(&v->arena[0], cx->allocator);
     cm_arena_init(&v->arena[1], cx->allocator);
-    CM_TRY(cm_answer(cx, g, in, threads, &v->arena[0], &v->wanted));
-    return measure_steps(cx, g, v);
+    return cm_answer(cx, g, in, threads, &v->arena[0], &v->wanted);
 }
 
 void cm_verifier_deinit(cm_verifier *v)
@@ -321,9 +352,7 @@ cm_status cm_verifier_after_pass(void *user, cm_ctx *cx, cm_network *g, const cm
         return cm_while(cx, st, "the network does not run after pass %s (rewrites %lld to %lld)",
                         pass->name, (long long)v->n_rewrites + 1, (long long)n_rewrites);
     cm_answers_compare(&found, &v->wanted, &d);
-    double allowed = cm_tolerance_for(g, pass->tolerance);
-    if (pass->tolerance > 0 && d.mean <= v->steps.mean / 4)
-        allowed = fmax(allowed, v->steps.distance);
+    double allowed = allowed_to(v, g, pass, &d);
     if (d.distance > allowed)
         return cm_fail(cx, CM_ERR_INTERNAL,
                        "pass %s (rewrites %lld to %lld) changed output '%s': %s; that is %.3g of "

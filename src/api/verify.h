@@ -29,12 +29,8 @@ void cm_answers_compare(const cm_answers *found, const cm_answers *wanted, cm_di
 /* How far answers may move by `tolerance` where half-precision values are rounded on the way. */
 double cm_tolerance_for(const cm_network *g, double tolerance);
 
-/* Watches an optimisation.
- *
- * A rounding before a quantiser may move a value by a whole step, and what is made of that by more: how far that
- * takes the answers is measured once, on the network as it was written, with up to half a step of noise before each
- * quantiser. That moves about every fourth value, where roundings move one in thousands: a pass that rounds at all
- * may move an element as far as the noise did, but on average only a fourth as far. */
+/* Watches an optimisation. A pass that rounds may move an answer by what it declares, or by what roundings do to
+ * this network (cm_verifier_measure) where that is more. */
 typedef struct cm_verifier {
     const cm_datum *in;
     int threads;
@@ -42,7 +38,8 @@ typedef struct cm_verifier {
     int now;
     cm_answers wanted;
     int64_t n_rewrites;  /* when `wanted` was computed */
-    cm_difference steps; /* what the noise did; 0: nothing is quantised by a scale known now */
+    cm_difference noise; /* what noise did */
+    int n_quantisers;    /* how many had it before them; 0: there was noise everywhere */
     int n_checked;
 } cm_verifier;
 
@@ -50,6 +47,16 @@ typedef struct cm_verifier {
 cm_status cm_verifier_init(cm_ctx *cx, cm_network *g, const cm_datum *in, int threads,
                            cm_verifier *v) CM_MUST_USE;
 void cm_verifier_deinit(cm_verifier *v);
+/* Measure what roundings do to the answers, on a second copy of the network, which is spoiled.
+ *
+ * A rounding before a quantiser may move a value by a whole step, and what is made of that by more. Where the network
+ * has quantisers of known scales, each gets noise of up to half a step before it. That moves about every fourth value
+ * and roundings move one in thousands: a pass may move an element as far as the noise did, but on average only
+ * a fourth as far.
+ *
+ * Elsewhere every float that a node makes is multiplied by a number within two roundings of 1. A pass may move an
+ * element four times as far as that did, unless it is over a hundredth: then indices or sizes hang on a rounding. */
+cm_status cm_verifier_measure(cm_ctx *cx, cm_network *spare, cm_verifier *v) CM_MUST_USE;
 /* For cm_optimise_options.after_pass, with the verifier as `user`: CM_ERR_INTERNAL names the pass that
  * moved an answer further than it declares, the output, the element, found and wanted. */
 cm_status cm_verifier_after_pass(void *user, cm_ctx *cx, cm_network *g, const cm_pass *pass,

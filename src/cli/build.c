@@ -44,14 +44,27 @@ static void summarise(const cm_model *m, const char *path, double seconds)
            m->import_seconds + seconds, m->import_seconds);
 }
 
+/* The first run, and what roundings do to its answers. */
+static cm_status begin_verifying(cm_ctx *cx, const build_options *o, const char *model,
+                                 cm_network *g, const cm_datum *in, cm_verifier *v)
+{
+    cm_model spare = {0};
+    CM_TRY(cm_verifier_init(cx, g, in, (int)o->model.threads, v));
+    cm_status st = cm_model_import(cx, model, &o->model, &spare);
+    if (st == CM_OK)
+        st = cm_verifier_measure(cx, spare.network, v);
+    cm_model_close(&spare);
+    return st;
+}
+
 /* Build while running the network after every pass, on the same inputs. */
-static cm_status compile_verified(cm_ctx *cx, const build_options *o, cm_network *g,
-                                  cm_compile_options *co, const char *path)
+static cm_status compile_verified(cm_ctx *cx, const build_options *o, const char *model,
+                                  cm_network *g, cm_compile_options *co, const char *path)
 {
     cm_inputs in;
     cm_verifier v;
     CM_TRY(cm_inputs_of_network(cx, g, &o->model, o->inputs, (uint64_t)o->random, &in));
-    cm_status st = cm_verifier_init(cx, g, in.datum, (int)o->model.threads, &v);
+    cm_status st = begin_verifying(cx, o, model, g, in.datum, &v);
     co->optimise.after_pass = cm_verifier_after_pass;
     co->optimise.user = &v;
     if (st == CM_OK)
@@ -92,7 +105,7 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
         st = cm_model_import(cx, args[0], &o->model, &m);
     uint64_t start = cm_now_ns();
     if (st == CM_OK)
-        st = o->verify ? compile_verified(cx, o, m.network, &co, path)
+        st = o->verify ? compile_verified(cx, o, args[0], m.network, &co, path)
                        : cm_compile_file(cx, m.network, &co, path);
     double seconds = (double)(cm_now_ns() - start) * 1e-9;
     cm_cli_progress_done(cx);

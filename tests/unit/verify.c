@@ -60,6 +60,7 @@ static cm_status between(job *j, const char *before, const char *text, double to
     cm_pass pass = {.name = "suspect", .tolerance = tolerance};
     cm_verifier v;
     assert_int_equal(cm_verifier_init(&j->cx, parse(j, before), &j->in, 1, &v), CM_OK);
+    assert_int_equal(cm_verifier_measure(&j->cx, parse(j, before), &v), CM_OK);
     cm_status st = cm_verifier_after_pass(&v, &j->cx, parse(j, text), &pass, 7);
     cm_verifier_deinit(&v);
     return st;
@@ -132,6 +133,26 @@ static void a_rounding_may_move_quantised_values_by_a_step(void **state)
     assert_int_not_equal(between(j, before, quantised(text, sizeof text, 1, 0.5), 0), CM_OK);
 }
 
+/* The variance of 30 + x by the mean of squares: little is left of it. The pieces, and one operator. */
+#define PIECES                                                                                     \
+    "x: f32[3]\n@k = f32[] {30}\n@a = i64[1] {0}\n@e = f32[] {1e-5}\nb = Add(x, @k)\n"           \
+    "m = ReduceMean(b, @a)\nq = Mul(b, b)\nr = ReduceMean(q, @a)\nn = Mul(m, m)\nv = Sub(r, n)\n"  \
+    "w = Add(v, @e)\ns = Sqrt(w)\nd = Sub(b, m)\ny = Div(d, s)\nreturn y as \"result\"\n"
+#define WHOLE                                                                                      \
+    "x: f32[3]\n@k = f32[] {30}\n@c = f32[3] fill 1\nb = Add(x, @k)\n"                           \
+    "y = LayerNormalization(b, @c)\nreturn y as \"result\"\n"
+#define OTHER                                                                                      \
+    "x: f32[3]\n@k = f32[] {30}\n@c = f32[3] fill 2\nb = Add(x, @k)\n"                           \
+    "y = LayerNormalization(b, @c)\nreturn y as \"result\"\n"
+
+static void what_a_network_makes_of_roundings_counts(void **state)
+{
+    job *j = *state;
+    assert_int_equal(between(j, PIECES, WHOLE, 1e-6), CM_OK);
+    assert_int_not_equal(between(j, PIECES, WHOLE, 0), CM_OK);
+    assert_int_not_equal(between(j, PIECES, OTHER, 1e-6), CM_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +161,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_changed_shape_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_rounding_may_move_quantised_values_by_a_step, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_a_network_makes_of_roundings_counts, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_network_that_fails_is_found, set_up, tear_down),
     };

@@ -19,7 +19,7 @@ import stats
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 BEHIND = 0.97
-COLUMNS = (("network", 24), ("GFLOP", 7), ("cameo ms", 9), ("ORT ms", 9), ("ratio", 6), ("95 % interval", 14),
+COLUMNS = (("network", 30), ("GFLOP", 8), ("cameo ms", 9), ("ORT ms", 9), ("ratio", 6), ("95 % interval", 14),
            ("limit", 6), ("error", 8), ("MB", 6), ("ORT", 6), ("load s", 7), ("plan s", 7), ("ORT s", 7))
 
 
@@ -85,25 +85,43 @@ def child(*args, timeout=600):
     return {"failed": (lines[-1] if lines else f"ended with {r.returncode}")[:300]}
 
 
+def kept(path):
+    """What was written to a JSON file before, else nothing."""
+    if not os.path.exists(path):
+        return {}
+    with open(path) as f:
+        return json.load(f)
+
+
+def keep(path, everything):
+    with open(path, "w") as f:
+        json.dump(everything, f)
+
+
+def work(o, path):
+    """Operations and weights of a model: counted once, then remembered."""
+    store, key = os.path.join(o.build, "bench", "work.json"), f"{os.path.abspath(path)} {os.path.getmtime(path)}"
+    known = kept(store)
+    if key not in known:
+        known[key] = child("work", path)
+        keep(store, known)
+    return known[key] if "failed" not in known[key] else {"gflop": 0, "gflop_whole": False, "weight_bytes": 0}
+
+
 def limits(o, threads):
     """The machine's limit, the best that was found in this build folder: a busy neighbour can only lower it."""
     program = os.path.join(o.build, "bench", "limits")
-    kept = program + ".json"
     if not os.path.exists(program):
         return None
     r = subprocess.run([program, str(threads), *([o.isa] if o.isa else [])], capture_output=True, text=True)
     if r.returncode != 0:
         return None
-    found, key = json.loads(r.stdout), f"{threads} {o.isa or ''}"
-    all_kept = {}
-    if os.path.exists(kept):
-        with open(kept) as f:
-            all_kept = json.load(f)
-    best = all_kept.get(key, found)
-    all_kept[key] = {k: max(found[k], best[k]) for k in ("gflops", "read_gb_s")}
-    with open(kept, "w") as f:
-        json.dump(all_kept, f)
-    return all_kept[key]
+    found, key, store = json.loads(r.stdout), f"{threads} {o.isa or ''}", program + ".json"
+    known = kept(store)
+    best = known.get(key, found)
+    known[key] = {k: max(found[k], best[k]) for k in ("gflops", "read_gb_s")}
+    keep(store, known)
+    return known[key]
 
 
 def l3_bytes():
@@ -127,6 +145,7 @@ def measure(o, name, path, threads, limit):
     row.update(network=name, threads=threads)
     if "failed" in row:
         return row
+    row.update(work(o, path))
     if limit:
         row["of_limit"] = least_ms(row, limit) / row["ours_ms"]
     if o.quick:
@@ -161,9 +180,10 @@ def cells(row):
             *(number(d.get("first_s")) for d in load))
 
 
-def print_row(texts, to=sys.stdout):
+def print_row(texts, quick):
+    texts = texts[:8] if quick else texts
     print("  ".join(f"{t:<{w}}" if i == 0 else f"{t:>{w}}" for i, (t, (_, w)) in enumerate(zip(texts, COLUMNS))),
-          file=to, flush=True)
+          flush=True)
 
 
 def table(o, paths, threads):
@@ -171,21 +191,21 @@ def table(o, paths, threads):
     print(f"\n{threads} thread{'s' if threads > 1 else ''}", end="")
     print(f"; the machine's limit: {limit['gflops']:.0f} GFLOP/s, {limit['read_gb_s']:.1f} GB/s from DRAM"
           if limit else "")
-    print_row([n for n, _ in COLUMNS])
+    print_row([n for n, _ in COLUMNS], o.quick)
     rows = []
     for name, path in paths.items():
         row = measure(o, name, path, threads, limit)
         rows.append(row)
         if "failed" in row:
-            print(f"{name:<24}  {row['failed']}", flush=True)
+            print(f"{name:<30}  {row['failed']}", flush=True)
         else:
-            print_row(cells(row))
+            print_row(cells(row), o.quick)
     good = [r for r in rows if "ratio" in r]
     print(f"geometric mean of {len(good)} ratios with {threads} threads: "
           f"{stats.geometric_mean([r['ratio'] for r in good]):.3f}")
     behind = [f"{r['network']} {r['ratio']:.3f}" for r in good if r["ratio"] < BEHIND]
     print(f"below {BEHIND}: {', '.join(behind) or 'none'}")
-    wrong = [f"{r['network']} {r['error']:.0e}" for r in good if r["error"] is None or not r["error"] < 1e-3]
+    wrong = [f"{r['network']} {r['error'] and format(r['error'], '.0e')}" for r in good if r["error"] is None or not r["error"] < 1e-3]
     if wrong:
         print(f"outputs differ by over 1e-3 of their scale, or could not be compared: {', '.join(wrong)}")
     return rows, limit

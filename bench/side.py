@@ -1,6 +1,7 @@
 """side.py -- one measurement in a process of its own, for run.py; prints one JSON object.
 
 Usage: side.py time MODEL OPTIONS     Cameo and ONNX Runtime in turns
+       side.py work MODEL             operations and bytes of weights
        side.py load WHO MODEL OPTIONS WHO: cameo, plan or ort; from file to first result, and peak memory
 OPTIONS is a JSON object: library, threads, isa, seconds, plan.
 SPDX-License-Identifier: Apache-2.0
@@ -19,6 +20,7 @@ import onnxruntime
 from onnx import numpy_helper
 
 import cameo_ctypes
+import flops
 import stats
 
 BLOCK_SECONDS = 0.06  # of each side in turn
@@ -204,11 +206,9 @@ def time_both(path, o):
     a, b = blocks or in_turns(ours, theirs, o["seconds"], o["threads"])
     ratio, low, high = stats.ratio(a, b)
     flat = [np.concatenate(x) for x in (a, b)]
-    import flops
-    operations, weights, whole = flops.work(path, feed)
     return {"ours_ms": float(np.median(flat[0])), "theirs_ms": float(np.median(flat[1])),
             "ours_best_ms": float(flat[0].min()), "theirs_best_ms": float(flat[1].min()),
-            "ratio": float(ratio), "low": low, "high": high, "timed_from": "C" if blocks else "Python", "error": error, "gflop": operations * 1e-9, "gflop_whole": whole, "weight_bytes": weights}
+            "ratio": float(ratio), "low": low, "high": high, "timed_from": "C" if blocks else "Python", "error": error}
 
 
 def memory_line(name):
@@ -244,11 +244,13 @@ def load(who, path, o):
 
 
 def main():
-    o = json.loads(sys.argv[-1])
-    if sys.argv[1] == "time":
-        print(json.dumps(time_both(sys.argv[2], o)))
+    if sys.argv[1] == "work":
+        operations, weights, whole = flops.work(sys.argv[2], make_feed(sys.argv[2]))
+        print(json.dumps({"gflop": operations * 1e-9, "gflop_whole": whole, "weight_bytes": weights}))
+    elif sys.argv[1] == "time":
+        print(json.dumps(time_both(sys.argv[2], json.loads(sys.argv[3]))))
     else:
-        print(json.dumps(load(sys.argv[2], sys.argv[3], o)))
+        print(json.dumps(load(sys.argv[2], sys.argv[3], json.loads(sys.argv[4]))))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 /* gemm.c -- the matrix product on one thread, in blocks that fit the caches.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Per block of k: rows of A in blocks that take half of the second-level cache, packed into tiles; then for
- * each panel of B, all tiles of the block. B streams once per block of rows; a tile of A and the panel are
- * read from the first two levels. Where packing A does not pay (few columns), rows are read in place, and each
- * tile of rows goes over all panels, which stay in the second level. */
+ * Per block of k: rows of A in blocks that take half of the second-level cache, packed into tiles where that
+ * pays; then for each panel of B, all tiles of the block. B streams once per block of rows, asked for one
+ * panel ahead; a tile of A and the panel are read from the first two levels. Where rows of A are read in
+ * place and all panels stay in the second level, each tile goes over all panels instead. */
 #include "cpu/gemm.h"
 
 #include "base/cpu.h"
@@ -32,12 +32,17 @@ static int64_t div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Elements of k in a block: even blocks, none above what leaves a panel of B a quarter of the second
  * level. */
 static int64_t block_k(const cm_gemm_f32_kernel *g, int64_t k)
 {
     int64_t most = l2_floats() / 4 / g->nr;
-    most = most < 256 ? 256 : most > 1024 ? 1024 : most;
+    most = most < 256 ? 256 : least(most, 1024);
     return k > most ? div_up(div_up(k, div_up(k, most)), 4) * 4 : k;
 }
 
@@ -55,103 +60,172 @@ size_t cm_gemm_f32_scratch(const cm_gemm_f32_kernel *g, int64_t m, int64_t k)
     return (size_t)(block_m(g, m, kc) * kc) * sizeof(float);
 }
 
-/* Does packing A pay? Reading rows in place costs about 2 %, and much more where all of a tile's rows meet
- * in one set of the first-level cache; packing costs about as much as 8 columns. */
-static bool pack_pays(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x)
+void cm_gemm_f32_pack_a(const cm_gemm_f32_kernel *g, int64_t m, int64_t k, const float *a,
+                        int64_t row, int64_t col, float *to)
 {
-    if (!x->scratch)
-        return false;
-    if (x->a_col != 1)
-        return true;
-    bool meet = x->m > 4 && x->k >= 64 && x->a_row % 512 == 0;
-    return x->n >= (meet ? 2 * g->nr : 512) && x->m > 4;
+    int64_t tiles = cm_gemm_tiles(m, g->mr);
+    for (int64_t t = 0; t < tiles; t++) {
+        int64_t i = cm_gemm_tile_begin(m, tiles, t), end = cm_gemm_tile_begin(m, tiles, t + 1);
+        g->pack_a(end - i, k, a + i * row, row, col, to + i * k);
+    }
 }
 
+/* How tiles of A are read. */
+typedef enum { IN_PLACE, PACKED_HERE, GIVEN } a_form;
+
+/* Rows that are a multiple of 2 KB apart meet in one or two sets of the first-level cache, which are
+ * smaller than a tile. */
+static a_form form_of(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x)
+{
+    if (x->a_packed)
+        return GIVEN;
+    if (!x->scratch)
+        return IN_PLACE;
+    if (x->a_col != 1)
+        return PACKED_HERE;
+    if (x->m <= 4)
+        return IN_PLACE;
+    bool meet = x->k >= 64 && x->a_row % 512 == 0;
+    return x->n >= (meet ? 2 * g->nr : g->pack_from) ? PACKED_HERE : IN_PLACE;
+}
+
+/* A block of k and of rows. */
 typedef struct {
     const cm_gemm_f32_kernel *g;
     const cm_gemm_f32_args *x;
-    int64_t l, kc; /* block of k */
+    a_form form;
+    int64_t l, kc; /* elements of k */
     bool first, last;
+    int64_t i, m, tiles; /* rows, from the product's first */
 } block;
 
-static cm_gemm_tile tile_of(const block *b, int64_t i, int64_t j)
+/* Where tile t of the block begins, from the block's first row. */
+static int64_t begin_of(const block *b, int64_t t)
+{
+    if (b->form != GIVEN)
+        return cm_gemm_tile_begin(b->m, b->tiles, t);
+    int64_t m = b->x->a_packed_m, tiles = cm_gemm_tiles(m, b->g->mr), first = b->x->a_tile;
+    return cm_gemm_tile_begin(m, tiles, first + t) - cm_gemm_tile_begin(m, tiles, first);
+}
+
+/* Tile t at panel j asks for its share of the next panel. */
+static void ask_ahead(const block *b, cm_gemm_tile *tile, int64_t j, int64_t t)
+{
+    int64_t nr = b->g->nr, rows = b->kc / 4 + 1;
+    if (tile->ldb == nr && j + nr < b->x->n && b->tiles > 1 && t * rows < b->kc) {
+        tile->ahead = tile->b + b->x->b_panel + t * rows * nr;
+        tile->ahead_step = nr * (int64_t)sizeof(float);
+    }
+}
+
+static void run_tile(const block *b, int64_t t, int64_t j)
 {
     const cm_gemm_f32_args *x = b->x;
     int nr = b->g->nr;
-    return (cm_gemm_tile){.runs = 1,
-                          .k = b->kc,
-                          .b = x->b + j / nr * x->b_panel + b->l * nr,
-                          .ldb = nr,
-                          .c = x->c + i * x->ldc + j,
-                          .ldc = x->ldc,
-                          .n = (int)(x->n - j < nr ? x->n - j : nr),
-                          .alpha = x->alpha,
-                          .add = x->add || !b->first,
-                          .e = b->last ? x->e : NULL,
-                          .row = x->row + i,
-                          .col = x->col + j};
-}
-
-static void in_place(const block *b, int64_t i, int64_t m, int64_t j)
-{
-    const cm_gemm_f32_args *x = b->x;
+    int64_t begin = begin_of(b, t), m = begin_of(b, t + 1) - begin, i = b->i + begin;
+    bool tail = x->b_tail && x->n - j < nr;
+    int64_t ldb = tail ? nr : x->ldb;
     const float *rows[CM_GEMM_MAX_MR];
-    const float *a = x->a + i * x->a_row + b->l;
-    for (int64_t q = 0; q < m; q++)
-        rows[q] = a + q * x->a_row;
-    cm_gemm_tile t = tile_of(b, i, j);
-    t.rows = rows;
-    b->g->rows[m](&t);
+    cm_gemm_tile tile = {.runs = 1,
+                         .k = b->kc,
+                         .b = (tail ? x->b_tail : x->b + j / nr * x->b_panel) + b->l * ldb,
+                         .ldb = ldb,
+                         .c = x->c + i * x->ldc + j,
+                         .ldc = x->ldc,
+                         .n = (int)least(x->n - j, nr),
+                         .alpha = x->alpha,
+                         .add = x->add || !b->first,
+                         .e = b->last ? x->e : NULL,
+                         .row = x->row + i,
+                         .col = x->col + j};
+    ask_ahead(b, &tile, j, t);
+    if (b->form == IN_PLACE) {
+        const float *a = x->a + i * x->a_row + b->l;
+        for (int64_t q = 0; q < m; q++)
+            rows[q] = a + q * x->a_row;
+        tile.rows = rows;
+        b->g->rows[m](&tile);
+        return;
+    }
+    if (b->form == GIVEN) {
+        int64_t all = x->a_packed_m;
+        int64_t at = cm_gemm_tile_begin(all, cm_gemm_tiles(all, b->g->mr), x->a_tile + t);
+        tile.a = x->a_packed + at * x->k + b->l * m;
+    } else {
+        tile.a = (const float *)x->scratch + begin * b->kc;
+    }
+    b->g->packed[m](&tile);
 }
 
-static void run_in_place(const block *b)
+static void done(const block *b, int64_t i, int64_t j, int64_t m, int64_t n)
 {
-    const cm_gemm_f32_args *x = b->x;
-    int64_t tiles = cm_gemm_tiles(x->m, b->g->mr);
-    int64_t n = x->n, nr = b->g->nr;
-    bool panels_stay = n * b->kc <= l2_floats() / 2;
-    for (int64_t o = 0; o < (panels_stay ? tiles : n); o += panels_stay ? 1 : nr) {
-        for (int64_t q = 0; q < (panels_stay ? n : tiles); q += panels_stay ? nr : 1) {
-            int64_t t = panels_stay ? o : q, j = panels_stay ? q : o;
-            int64_t i = cm_gemm_tile_begin(x->m, tiles, t);
-            in_place(b, i, cm_gemm_tile_begin(x->m, tiles, t + 1) - i, j);
-        }
+    if (b->last && b->x->done)
+        b->x->done(b->x->done_arg, i, j, m, n);
+}
+
+static void tile_by_tile(const block *b)
+{
+    for (int64_t t = 0; t < b->tiles; t++) {
+        for (int64_t j = 0; j < b->x->n; j += b->g->nr)
+            run_tile(b, t, j);
+        int64_t i = begin_of(b, t);
+        done(b, b->i + i, 0, begin_of(b, t + 1) - i, b->x->n);
     }
 }
 
-static void run_packed(const block *b)
+static void panel_by_panel(const block *b)
+{
+    int64_t n = b->x->n, nr = b->g->nr;
+    /* Panels between two calls of `done`: what is complete takes an eighth of the second level. */
+    int64_t group = l2_floats() / 8 / b->m / nr * nr;
+    if (group < nr)
+        group = nr;
+    for (int64_t j0 = 0; j0 < n; j0 += group) {
+        int64_t end = least(n, j0 + group);
+        for (int64_t j = j0; j < end; j += nr) {
+            for (int64_t t = 0; t < b->tiles; t++)
+                run_tile(b, t, j);
+        }
+        done(b, b->i, j0, b->m, end - j0);
+    }
+}
+
+static void run_block(const block *b)
 {
     const cm_gemm_f32_args *x = b->x;
-    int64_t mc = block_m(b->g, x->m, b->kc);
-    float *to = x->scratch;
-    for (int64_t i0 = 0; i0 < x->m; i0 += mc) {
-        int64_t m = x->m - i0 < mc ? x->m - i0 : mc, tiles = cm_gemm_tiles(m, b->g->mr);
-        for (int64_t t = 0; t < tiles; t++) {
-            int64_t i = cm_gemm_tile_begin(m, tiles, t), end = cm_gemm_tile_begin(m, tiles, t + 1);
-            b->g->pack_a(end - i, b->kc, x->a + (i0 + i) * x->a_row + b->l * x->a_col, x->a_row,
-                         x->a_col, to + i * b->kc);
-        }
-        for (int64_t j = 0; j < x->n; j += b->g->nr) {
-            for (int64_t t = 0; t < tiles; t++) {
-                int64_t i = cm_gemm_tile_begin(m, tiles, t);
-                cm_gemm_tile tile = tile_of(b, i0 + i, j);
-                tile.a = to + i * b->kc;
-                b->g->packed[cm_gemm_tile_begin(m, tiles, t + 1) - i](&tile);
-            }
-        }
-    }
+    if (b->form == PACKED_HERE)
+        cm_gemm_f32_pack_a(b->g, b->m, b->kc, x->a + b->i * x->a_row + b->l * x->a_col, x->a_row,
+                           x->a_col, x->scratch);
+    if (b->form == IN_PLACE && x->n * b->kc <= l2_floats() / 2)
+        tile_by_tile(b);
+    else
+        panel_by_panel(b);
 }
 
 void cm_gemm_f32(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x)
 {
-    bool pack = pack_pays(g, x);
+    if (x->m <= 0 || x->n <= 0)
+        return;
+    a_form form = form_of(g, x);
     int64_t kc = block_k(g, x->k), l = 0;
+    int64_t mc = form == PACKED_HERE ? block_m(g, x->m, kc) : x->m;
     do {
-        block b = {g, x, l, x->k - l < kc ? x->k - l : kc, l == 0, x->k - l <= kc};
-        if (pack)
-            run_packed(&b);
-        else
-            run_in_place(&b);
+        for (int64_t i = 0; i < x->m; i += mc) {
+            block b = {.g = g,
+                       .x = x,
+                       .form = form,
+                       .l = l,
+                       .kc = least(kc, x->k - l),
+                       .first = l == 0,
+                       .last = x->k - l <= kc,
+                       .i = i,
+                       .m = least(mc, x->m - i)};
+            b.tiles = cm_gemm_tiles(b.m, g->mr);
+            if (form == GIVEN)
+                for (b.tiles = 0; begin_of(&b, b.tiles) < b.m;)
+                    b.tiles++;
+            run_block(&b);
+        }
         l += kc;
     } while (l < x->k);
 }

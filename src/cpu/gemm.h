@@ -35,12 +35,17 @@ typedef struct cm_gemm_tile {
     bool add;                    /* onto what is in c */
     const cm_simple_epilogue *e; /* NULL: none */
     int64_t row, col;            /* of c[0][0], as e counts them */
+    /* What a later tile wants in the cache: a row of nr floats is asked for every 4 of k, `ahead_step` bytes
+     * from one to the next. Never read, but should be mapped. NULL and 0: nothing. */
+    const void *ahead;
+    int64_t ahead_step;
 } cm_gemm_tile;
 
 typedef void (*cm_gemm_tile_fn)(const cm_gemm_tile *t);
 
 typedef struct cm_gemm_f32_kernel {
     int mr, nr;
+    int pack_from; /* columns from which packing A pays though its rows could be read in place */
     /* By the tile's rows, 1..mr. */
     cm_gemm_tile_fn rows[CM_GEMM_MAX_MR + 1];
     cm_gemm_tile_fn packed[CM_GEMM_MAX_MR + 1];
@@ -66,16 +71,26 @@ typedef struct cm_gemm_f32_args {
     int64_t m, n, k;
     const float *a;
     int64_t a_row, a_col; /* strides; a_col other than 1 needs `scratch` */
-    /* Packed by pack_b: panel p at b + p * b_panel. The first column of this product is the first of a
-     * panel: to do columns [j, ...) of a larger one, j a multiple of nr, pass b + j / nr * b_panel. */
-    const float *b;
-    int64_t b_panel; /* k * nr where B was packed as one */
+    /* A packed beforehand by cm_gemm_f32_pack_a, of a_packed_m rows, and the tile where these m begin; they
+     * end with a tile. NULL: `a` it is. */
+    const float *a_packed;
+    int64_t a_packed_m, a_tile;
+    /* Panel p at b + p * b_panel, its rows ldb apart. Packed as one: b_panel = k * nr, ldb = nr; a matrix as
+     * it lies, its columns adjacent: b_panel = nr, ldb its row stride, and where n is no multiple of nr
+     * the last panel packed apart in b_tail. To do columns [j, ...) of a larger product, j a multiple of nr,
+     * pass b + j / nr * b_panel. */
+    const float *b, *b_tail;
+    int64_t b_panel, ldb;
     float *c;
     int64_t ldc;
     float alpha;
     bool add;
     const cm_simple_epilogue *e; /* NULL: none */
     int64_t row, col;            /* of c[0][0], as e counts them */
+    /* Called as parts of c are complete, while they are in the second-level cache: rows [i, i + m) and columns
+     * [j, j + n) of this product. NULL: nothing to do. */
+    void (*done)(void *arg, int64_t i, int64_t j, int64_t m, int64_t n);
+    void *done_arg;
     /* cm_gemm_f32_scratch bytes of the calling thread's own, aligned to 64. NULL: rows of A are read where
      * they lie, which is slower where there are many columns or rows are a multiple of 2 KB apart. */
     void *scratch;
@@ -83,6 +98,10 @@ typedef struct cm_gemm_f32_args {
 
 size_t cm_gemm_f32_scratch(const cm_gemm_f32_kernel *g, int64_t m, int64_t k);
 void cm_gemm_f32(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x);
+
+/* All of A, m * k floats, into tiles that every product with it can use. */
+void cm_gemm_f32_pack_a(const cm_gemm_f32_kernel *g, int64_t m, int64_t k, const float *a,
+                        int64_t row, int64_t col, float *to);
 
 /* Rows split evenly into tiles: how many rows tile i of `tiles` has, and where it begins. */
 static inline int64_t cm_gemm_tiles(int64_t m, int mr)

@@ -10,7 +10,7 @@ TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7)
 TILE(8) TILE(9) TILE(10) TILE(11) TILE(12) TILE(13) TILE(14)
 
 const cm_gemm_f32_kernel CM_LEVEL(cm_gemm_f32) = {
-    GEMM_MR, NR,
+    GEMM_MR, NR, 1073741824,
     {NULL, rows_1, rows_2, rows_3, rows_4, rows_5, rows_6, rows_7, rows_8, rows_9, rows_10,
      rows_11, rows_12, rows_13, rows_14},
     {NULL, packed_1, packed_2, packed_3, packed_4, packed_5, packed_6, packed_7, packed_8,

@@ -9,7 +9,7 @@
 TILE(1) TILE(2) TILE(3) TILE(4)
 
 const cm_gemm_f32_kernel CM_LEVEL(cm_gemm_f32) = {
-    GEMM_MR, NR,
+    GEMM_MR, NR, 128,
     {NULL, rows_1, rows_2, rows_3, rows_4},
     {NULL, packed_1, packed_2, packed_3, packed_4},
     pack_a, pack_b,

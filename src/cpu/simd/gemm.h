@@ -18,6 +18,14 @@ enum { NV = GEMM_NV, NR = VW * GEMM_NV };
 
 typedef vf gemm_acc[GEMM_MR][GEMM_NV];
 
+/* The lines of one row of a panel. */
+VINLINE void ask(const char *ahead)
+{
+    UNROLL
+    for (int i = 0; i < NR * 4; i += 64)
+        _mm_prefetch(ahead + i, _MM_HINT_T1);
+}
+
 VINLINE void step(int mr, gemm_acc acc, const float *b, const float *const *p, int64_t l)
 {
     vf v[NV];
@@ -150,13 +158,16 @@ VINLINE void tile_rows(const cm_gemm_tile *t, int mr)
     const float *b = t->b;
     const int64_t ldb = t->ldb, k = t->k;
     const float *const *rows = t->rows;
+    const char *ahead = t->ahead ? t->ahead : (const char *)t->b;
+    const int64_t ahead_step = t->ahead_step;
     for (int64_t r = 0; r < t->runs; r++, rows += t->rows_step) {
         const float *p[GEMM_MR];
         UNROLL
         for (int i = 0; i < mr; i++)
             p[i] = rows[i];
         int64_t l = 0;
-        for (; l + 4 <= k; l += 4) {
+        for (; l + 4 <= k; l += 4, ahead += ahead_step) {
+            ask(ahead);
             UNROLL
             for (int u = 0; u < 4; u++, b += ldb)
                 step(mr, acc[u % sets], b, p, l + u);
@@ -178,8 +189,11 @@ VINLINE void tile_packed(const cm_gemm_tile *t, int mr)
         clear(mr, acc[s]);
     const float *b = t->b, *a = t->a;
     const int64_t ldb = t->ldb, k = t->runs * t->k;
+    const char *ahead = t->ahead ? t->ahead : (const char *)t->b;
+    const int64_t ahead_step = t->ahead_step;
     int64_t l = 0;
-    for (; l + 4 <= k; l += 4) {
+    for (; l + 4 <= k; l += 4, ahead += ahead_step) {
+        ask(ahead);
         UNROLL
         for (int u = 0; u < 4; u++, b += ldb, a += mr)
             step_packed(mr, acc[u % sets], b, a);

@@ -21,6 +21,7 @@ typedef struct cm_cpu_table {
 /* clang-format off */
 /* X(kind, table). Kinds without one run on their reference. */
 #define CM_CPU_TABLES(X)                                                                           \
+    X(ROWS, cm_cpu_rows)                                                                           \
     X(CONV, cm_cpu_conv)                                                                           \
     X(MOVE, cm_cpu_move)                                                                           \
     X(GATHER, cm_cpu_gather)

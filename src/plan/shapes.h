@@ -68,19 +68,30 @@ typedef enum {
 } cm_rows_kind;
 
 /* Rows of `cols` elements, `inner` apart: row r of `rows`, r = outer * inner + i, begins at
- * outer * cols * inner + i. inner is 1 where the axis is the last. */
+ * outer * cols * inner + i where input 0 is row-major; inner is 1 where the axis is the last. Else strides
+ * tell, a row being made up by `n_axes` axes from `axis` on. GROUP_NORM: `axis` is that of the channels,
+ * a row is channels / groups of them with all that belongs to each; scale and bias have `channels` entries. */
 typedef struct cm_rows {
     cm_rows_kind kind;
     int64_t rows, cols, inner;
+    int axis, n_axes;
     float epsilon;
-    int scale, bias;  /* inputs, -1: none */
-    int64_t channels; /* GROUP_NORM: c; a row is channels / groups of them, cols / that each */
+    int scale, bias;  /* inputs, -1: none; `cols` entries each, or one for all */
+    int64_t channels; /* GROUP_NORM */
     int64_t groups;
     int skip, skip_bias;     /* inputs added to input 0 before, -1: none; skip_bias has `cols` */
     int64_t skip_rows;       /* rows of the skip input: it repeats beyond */
     int sum;                 /* output that gets the sum of both, -1: none */
     int mean, inv_deviation; /* outputs, -1: none */
-    bool scale_per_group;    /* InstanceNormalization and the like: scale has `channels` entries */
+    bool silu;               /* x * sigmoid(x) follows, before the epilogue */
+    /* LAYER_NORM of embeddings, `embed`: input 0 is not the data. Row r is the sum of rows of tables (inputs;
+     * -1: none): word[ids[r]] + place[r % place_rows, or place_ids[r % place_rows]] + segment[segment_ids[r]].
+     * Ids below 0 count from a table's end. */
+    bool embed;
+    int word, place, segment, ids, place_ids, segment_ids;
+    int64_t place_rows;
+    int mask, mask_index; /* input and output: how many entries of each batch's mask are 1 */
+    int64_t batch;
 } cm_rows;
 
 /* A program over the broadcast of the inputs: cameo.Pointwise and every elementwise operator. The

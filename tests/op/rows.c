@@ -1,0 +1,256 @@
+/* rows.c -- softmax and normalisations against their references.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Tolerances: exponentials are good to 2 units of 2^-24 of themselves and sums of positive terms to a few;
+ * normalised values carry the input's rounding times what the mean exceeds the deviation by, and means are
+ * subtracted in two parts. 4e-6 of the largest output is 64 units. float16 and bfloat16 results are rounded
+ * to 2^-11 and 2^-8 once. */
+#include "op/harness.h"
+
+static void check(const char *text, double tolerance, double low, double high, int hurt)
+{
+    op_case c = op_case_of(text);
+    c.tolerance = tolerance;
+    c.low = low;
+    c.high = high;
+    c.hurt = hurt;
+    op_check(&c);
+    if (c.ran == 0)
+        fail_msg("no tactic ran\n%s", text);
+}
+
+static void check_all(const char *const *texts, int n, double tolerance)
+{
+    for (int i = 0; i < n; i++) {
+        check(texts[i], tolerance, -1, 1, 0);
+        check(texts[i], tolerance, 2, 30, 0);
+    }
+}
+
+static void softmax_rows(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "x: f32[3,10]\ny = Softmax(x)\nreturn y\n",
+        "x: f32[1]\ny = Softmax(x)\nreturn y\n",
+        "x: f32[5,1]\ny = Softmax(x)\nreturn y\n",
+        "x: f32[2,3,128]\ny = Softmax(x)\nreturn y\n",
+        "x: f32[7,1001]\ny = Softmax(x)\nreturn y\n",
+        "x: f32[40,2000]\ny = LogSoftmax(x)\nreturn y\n",
+        "x: f32[3,77]\ny = LogSoftmax(x)\nreturn y\n",
+        "x: f32[2,5,3,9]\ny = Softmax(x) {axis=1}\nreturn y\n",
+        "x: f32[2,21,7,13]\ny = Softmax(x) {axis=1}\nreturn y\n",
+        "x: f32[1,16,11,17]\ny = LogSoftmax(x) {axis=1}\nreturn y\n",
+        "x: f32[4,30,2]\ny = Softmax(x) {axis=0}\nreturn y\n",
+        "x: f32[2,6,70]\ny = Softmax(x) {axis=1}\nreturn y\n",
+        "x: f32[2,3,4,5,6]\ny = LogSoftmax(x) {axis=2}\nreturn y\n",
+        "x: f32[1,50,40,40]\ny = Softmax(x) {axis=1}\nreturn y\n",
+        "x: f32[2,6,70]\n@e = f32[70] random 3\ny = Softmax(x | @e) {axis=1} then \"mul x "
+        "$0\"\nreturn y\n",
+        "x: f32[5,33]\n@e = f32[5,1] random 3\ny = Softmax(x | @e) then \"mul x $0; relu "
+        "%0\"\nreturn y\n",
+    };
+    check_all(texts, CM_COUNT(texts), 4e-6);
+}
+
+static void softmax_values(void **state)
+{
+    (void)state;
+    check("x: f32[60,37]\ny = Softmax(x)\nreturn y\n", 4e-6, -200, 200, 0);
+    check("x: f32[200,37]\ny = Softmax(x)\nreturn y\n", 4e-6, -3, 3, 40);
+    check("x: f32[200,37]\ny = LogSoftmax(x)\nreturn y\n", 4e-6, -3, 3, 40);
+    check("x: f32[20,37,11]\ny = Softmax(x) {axis=1}\nreturn y\n", 4e-6, -3, 3, 60);
+    check("x: f32[20,37,35]\ny = LogSoftmax(x) {axis=1}\nreturn y\n", 4e-6, -90, 90, 60);
+}
+
+static void softmax_halves(void **state)
+{
+    (void)state;
+    check("x: f16[9,77]\ny = Softmax(x)\nreturn y\n", 1e-3, -4, 4, 0);
+    check("x: bf16[9,77]\ny = Softmax(x)\nreturn y\n", 8e-3, -4, 4, 0);
+    check("x: f16[3,20,50]\ny = Softmax(x) {axis=1}\nreturn y\n", 1e-3, -4, 4, 0);
+    check("x: bf16[3,20,70]\ny = LogSoftmax(x) {axis=1}\nreturn y\n", 8e-3, -4, 4, 0);
+}
+
+#define AFFINE(n) "@s = f32[" #n "] random 1\n@b = f32[" #n "] random 2\n"
+
+static void layer_norms(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "x: f32[3,40]\n" AFFINE(40) "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+        "x: f32[1,7]\n" AFFINE(7) "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+        "x: f32[2,13,768]\n" AFFINE(
+            768) "y = LayerNormalization(x, @s, @b) {epsilon=1e-12}\nreturn y\n",
+        "x: f32[50,1000]\n" AFFINE(1000) "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+        "x: f32[2,9001]\n" AFFINE(9001) "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+        "x: f32[3,5]\n@s = f32[5] random 1\ny = LayerNormalization(x, @s)\nreturn y\n",
+        "x: f32[3,5]\n@s = f32[1] random 1\ny = LayerNormalization(x, @s)\nreturn y\n",
+        "x: f32[2,4,33]\n" AFFINE(33) "y, m, i = LayerNormalization(x, @s, @b)\nreturn y, m, i\n",
+        "x: f32[2,4,33]\n" AFFINE(33) "y, _, i = LayerNormalization(x, @s, @b)\nreturn y, i\n",
+        "x: f32[2,4,6,5]\n@s = f32[4,6,5] random 1\n@b = f32[4,6,5] random 2\n"
+        "y = LayerNormalization(x, @s, @b) {axis=1}\nreturn y\n",
+        "x: f32[2,4,6,5]\n@s = f32[6,5] random 1\ny = LayerNormalization(x, @s) {axis=2}\nreturn "
+        "y\n",
+        "x: f32[2,20,6,9]\n" AFFINE(9) "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+        "x: f32[3,65]\n@e = f32[65] random 3\n" AFFINE(
+            65) "y = LayerNormalization(x, @s, @b | @e) then \"add x $0; relu %0\"\nreturn y\n",
+        "x: f32[3,65]\ns: f32[65]\ny = RMSNormalization(x, s)\nreturn y\n",
+        "x: f32[3,4,5]\n@s = f32[4,5] random 1\ny = RMSNormalization(x, @s) {axis=1}\nreturn y\n",
+        "x: f32[3,4,50]\n@s = f32[50] random 1\ny = RMSNormalization(x, @s) {epsilon=1e-6}\nreturn "
+        "y\n",
+        "x: f32[3,4,50]\n@s = f32[50] random 1\ny, i = SimplifiedLayerNormalization(x, @s)\nreturn "
+        "y, i\n",
+        "x: f32[3,40]\ny = LpNormalization(x)\nreturn y\n",
+        "x: f32[3,40]\ny = LpNormalization(x) {p=1}\nreturn y\n",
+        "x: f32[3,40,50]\ny = LpNormalization(x) {axis=1}\nreturn y\n",
+        "x: f32[3,4,5]\ny = LpNormalization(x) {axis=0, p=1, epsilon=0.5}\nreturn y\n",
+    };
+    check_all(texts, CM_COUNT(texts), 4e-6);
+}
+
+/* A mean of 1000 deviations: the input itself is exact, so results are as good as ever. */
+static void norms_with_large_means(void **state)
+{
+    (void)state;
+    check("x: f32[6,700]\n" AFFINE(700) "y = LayerNormalization(x, @s, @b)\nreturn y\n", 4e-6, 1000,
+          1001, 0);
+    check("x: f32[6,30,20]\n@s = f32[20] random 1\ny = LayerNormalization(x, @s)\nreturn y\n", 4e-6,
+          500, 501, 0);
+    check("x: f32[2,12,8,8]\n" AFFINE(
+              12) "y = GroupNormalization(x, @s, @b) {num_groups=4}\nreturn y\n",
+          1e-5, 1000, 1001, 0);
+}
+
+static void norms_of_hurting_values(void **state)
+{
+    (void)state;
+    check("x: f32[200,40]\n" AFFINE(40) "y = LayerNormalization(x, @s, @b)\nreturn y\n", 4e-6, -1,
+          1, 60);
+    check("x: f32[200,40]\n@s = f32[40] random 1\ny = RMSNormalization(x, @s)\nreturn y\n", 4e-6,
+          -1, 1, 60);
+    check("x: f32[200,40]\ny = LpNormalization(x)\nreturn y\n", 4e-6, -1, 1, 60);
+    check("x: f32[20,40,21]\ny = LpNormalization(x) {axis=1}\nreturn y\n", 4e-6, -1, 1, 60);
+    check("x: f32[20,40]\ny = LpNormalization(x)\nreturn y\n", 4e-6, -1e-25, 1e-25, 0);
+    check("x: f32[20,40]\ny = LpNormalization(x) {p=1}\nreturn y\n", 4e-6, 0, 0, 0);
+    check("x: f32[20,40,19]\ny = LpNormalization(x) {axis=1}\nreturn y\n", 4e-6, 0, 0, 0);
+    check("x: f32[20,40]\n" AFFINE(40) "y = LayerNormalization(x, @s, @b)\nreturn y\n", 4e-6, -1e30,
+          1e30, 0);
+    check("x: f32[9,12,4,5]\n" AFFINE(
+              12) "y = GroupNormalization(x, @s, @b) {num_groups=4}\nreturn y\n",
+          4e-6, -1, 1, 60);
+    check("x: f32[2,12,40,5]\n" AFFINE(12) "y = InstanceNormalization(x, @s, @b)\nreturn y\n", 4e-6,
+          -1e30, 1e30, 0);
+}
+
+static void skip_norms(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "x: f32[2,3,20]\nk: f32[2,3,20]\n" AFFINE(
+            20) "y = com.microsoft.SkipLayerNormalization(x, k, @s, @b)\nreturn y\n",
+        "x: f32[2,3,77]\nk: f32[3,77]\n@c = f32[77] random 4\n" AFFINE(
+            77) "y, m, i, t = com.microsoft.SkipLayerNormalization(x, k, @s, @b, @c)\nreturn y, m, "
+                "i, t\n",
+        "x: f32[2,30,768]\nk: f32[1,30,768]\n" AFFINE(
+            768) "y, _, _, t = com.microsoft.SkipLayerNormalization(x, k, @s, @b)\nreturn y, t\n",
+        "x: f32[2,3,20]\nk: f32[2,3,20]\n@s = f32[20] random 1\n@c = f32[20] random 4\n"
+        "y, _, _, t = com.microsoft.SkipSimplifiedLayerNormalization(x, k, @s, @c)\nreturn y, t\n",
+        "x: f32[2,3,20]\nk: f32[2,3,20]\n@s = f32[20] random 1\n@e = f32[20] random 9\n"
+        "y = com.microsoft.SkipSimplifiedLayerNormalization(x, k, @s | @e) then \"add x "
+        "$0\"\nreturn y\n",
+    };
+    check_all(texts, CM_COUNT(texts), 4e-6);
+}
+
+static void embed_norms(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "i: i64[2,9]\ns: i64[2,9]\n@w = f32[100,33] random 1\n@p = f32[20,33] random 2\n"
+        "@t = f32[100,33] random 3\n@g = f32[33] random 4\n@b = f32[33] random 5\n"
+        "y = com.microsoft.EmbedLayerNormalization(i, s, @w, @p, @t, @g, @b)\nreturn y\n",
+        "i: i32[2,9]\nm: i32[2,9]\nq: i32[1,9]\n@w = f32[100,33] random 1\n@p = f32[100,33] random "
+        "2\n"
+        "@g = f32[33] random 4\n@b = f32[33] random 5\n"
+        "y, n, t = com.microsoft.EmbedLayerNormalization(i, _, @w, @p, _, @g, @b, m, q)\n"
+        "return y, n, t\n",
+    };
+    check_all(texts, CM_COUNT(texts), 4e-6);
+}
+
+static void embedding_out_of_range(void **state)
+{
+    (void)state;
+    op_case c = op_case_of("i: i64[2,9]\n@w = f32[100,33] random 1\n@p = f32[20,33] random 2\n"
+                           "@g = f32[33] random 4\n@b = f32[33] random 5\n"
+                           "y = com.microsoft.EmbedLayerNormalization(i, _, @w, @p, _, @g, @b)\n"
+                           "return y\n");
+    c.int_low = -100;
+    op_check(&c); /* below zero counts from the end */
+    assert_true(c.ran > 0);
+}
+
+static void group_norms(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "x: f32[2,12,4,5]\n" AFFINE(
+            12) "y = GroupNormalization(x, @s, @b) {num_groups=4}\nreturn y\n",
+        "x: f32[1,64,33]\n" AFFINE(
+            64) "y = GroupNormalization(x, @s, @b) {num_groups=32}\nreturn y\n",
+        "x: f32[2,70,40,21]\n" AFFINE(
+            70) "y = GroupNormalization(x, @s, @b) {num_groups=7}\nreturn y\n",
+        "x: f32[1,320,16,16]\n" AFFINE(
+            320) "y = GroupNormalization(x, @s, @b) {num_groups=32}\nreturn y\n",
+        "x: f32[2,6,9]\n" AFFINE(6) "y = GroupNormalization(x, @s, @b) {num_groups=1}\nreturn y\n",
+        "x: f32[3,6]\n" AFFINE(6) "y = GroupNormalization(x, @s, @b) {num_groups=2}\nreturn y\n",
+        "x: f32[2,5,9,8]\n" AFFINE(5) "y = InstanceNormalization(x, @s, @b)\nreturn y\n",
+        "x: f32[1,16,130,70]\n" AFFINE(16) "y = InstanceNormalization(x, @s, @b)\nreturn y\n",
+        "x: f32[1,16,13,7]\n@e = f32[1,16,13,7] random 6\n" AFFINE(
+            16) "y = GroupNormalization(x, @s, @b | @e) {num_groups=4} then \"add x $0; silu "
+                "%0\"\nreturn y\n",
+        "x: f32[2,7,9,12]\n" AFFINE(
+            12) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=1, groups=3}\nreturn y\n",
+        "x: f32[2,12,7,9]\n" AFFINE(12) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, "
+                                        "groups=3, channels_last=0}\nreturn y\n",
+    };
+    check_all(texts, CM_COUNT(texts), 4e-6);
+}
+
+static void norms_of_halves(void **state)
+{
+    (void)state;
+    check("x: f16[9,77]\n@s = f16[77] random 1\n@b = f16[77] random 2\n"
+          "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+          1e-3, -4, 4, 0);
+    check("x: bf16[9,77]\n@s = f32[77] random 1\ny, m, i = LayerNormalization(x, @s)\nreturn y, m, "
+          "i\n",
+          1e-5, -4, 4, 0);
+    check("x: bf16[9,77]\n@s = bf16[77] random 1\n"
+          "y, m, i = LayerNormalization(x, @s) {stash_type=16}\nreturn y, m, i\n",
+          8e-3, -4, 4, 0);
+    check("x: f32[9,77]\n@s = f16[77] random 1\ny = RMSNormalization(x, @s)\nreturn y\n", 1e-3, -4,
+          4, 0);
+    check("x: f16[2,9,77]\nk: f16[9,77]\n@s = f16[77] random 1\n"
+          "y = com.microsoft.SkipSimplifiedLayerNormalization(x, k, @s)\nreturn y\n",
+          1e-3, -4, 4, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(softmax_rows),
+        cmocka_unit_test(softmax_values),
+        cmocka_unit_test(softmax_halves),
+        cmocka_unit_test(layer_norms),
+        cmocka_unit_test(norms_with_large_means),
+        cmocka_unit_test(norms_of_hurting_values),
+        cmocka_unit_test(skip_norms),
+        cmocka_unit_test(embed_norms),
+        cmocka_unit_test(embedding_out_of_range),
+        cmocka_unit_test(group_norms),
+        cmocka_unit_test(norms_of_halves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

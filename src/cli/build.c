@@ -111,6 +111,8 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
     cm_cli_progress_done(cx);
     if (st == CM_OK && !o->quiet)
         summarise(&m, path, seconds);
+    if (st == CM_OK && !o->quiet && co.optimise.precision == CM_PRECISION_TF32)
+        printf("tf32 changes nothing on a CPU: its products stay in f32\n");
     cm_model_close(&m);
     return st == CM_OK ? CM_EXIT_OK : cm_cli_failed(cx, st);
 }
@@ -153,7 +155,11 @@ const cm_cli_verb cm_verb_build = {
         "wanted.\n\n"
         "--precision auto keeps in float32 the nodes that must stay there for the outputs to move "
         "by no\n"
-        "more than --tolerance on the samples, puts the rest into float16 and says which and why.",
+        "more than --tolerance on the samples, puts the rest into float16, or bfloat16 where more "
+        "nodes\n"
+        "can be in that, and says which and why. tf32 shortens the operands of products on GPUs "
+        "that\n"
+        "can; a CPU has nothing to gain from it and computes in float32.",
     .examples = "  cameo build model.onnx\n"
                 "  cameo build model.onnx --output fixed.plan --dim batch=8\n"
                 "  cameo build model.onnx --verify --inputs sample.npz\n"

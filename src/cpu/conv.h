@@ -14,6 +14,9 @@
 /* clang-format off */
 #define CM_CPU_CONV_TACTICS(X)                                                                     \
     X(conv_depthwise_f32, GENERIC)                                                                 \
+    X(conv_winograd_f4, GENERIC)                                                                   \
+    X(conv_winograd_f6, GENERIC)                                                                   \
+    X(conv_winograd_f2, GENERIC)                                                                   \
     X(conv_indirect_f32, GENERIC)
 /* clang-format on */
 

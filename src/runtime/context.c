@@ -195,6 +195,28 @@ size_t cm_context_total_bytes(const cm_context *c)
     return n;
 }
 
+void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out)
+{
+    const cm_solution *sol = &c->solutions[step];
+    const cm_tactic *t = sol->choice.tactic;
+    const cm_plan_step *s = c->engine->steps[step];
+    bool problem = s->kind == CM_STEP_PROBLEM;
+    *out = (cm_layer_facts){.n_conversions = sol->n_conversions, .workspace = sol->workspace};
+    bool late = sol->way == CM_WAY_LATE;
+    if (!problem)
+        out->tactic = "control";
+    else if (sol->way == CM_WAY_VIEW)
+        out->tactic = "view";
+    else if (t)
+        out->tactic = t->name;
+    else
+        out->tactic = late && !sol->formed ? "late" : "reference";
+    out->reference = problem && !t && sol->way == CM_WAY_EVALUATOR;
+    out->expected_ns = t ? sol->choice.ns : 0;
+    if (s->n_out && s->out[0].value >= 0 && c->slots[s->out[0].value].shaped)
+        out->channels_last = !cm_tensor_is_dense(&c->slots[s->out[0].value].datum.tensor);
+}
+
 static cm_status bind_output(cm_ctx *cx, cm_context *c, int i, cm_output_binding b)
 {
     CM_TRY(check_index(cx, "output", i, cm_engine_n_outputs(c->engine)));

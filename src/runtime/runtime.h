@@ -85,6 +85,18 @@ bool cm_context_output_shape(const cm_context *c, int i, int *rank, int64_t *dim
 size_t cm_context_arena_bytes(const cm_context *c);
 size_t cm_context_total_bytes(const cm_context *c);
 
+/* How a step runs with the shapes that are bound (a late one: ran last). */
+typedef struct cm_layer_facts {
+    const char *tactic; /* its name; "reference" where no kernel takes it, "view" where nothing runs,
+                           "late" before sizes are known */
+    bool reference;     /* worth a flag in reports */
+    double expected_ns; /* by the cost model; 0: not known */
+    int n_conversions;  /* inputs that are brought into another layout first */
+    bool channels_last; /* output 0 */
+    size_t workspace;
+} cm_layer_facts;
+void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out);
+
 /* The caller's memory for output i, used by every run until changed; NULL: ours again. The result is
  * written there straight where that can be, else copied. Too little: the run fails and says how much
  * is wanted. Not for strings, sequences, optionals and maps. */

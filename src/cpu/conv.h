@@ -17,6 +17,7 @@
     X(conv_winograd_f4, GENERIC)                                                                   \
     X(conv_winograd_f6, GENERIC)                                                                   \
     X(conv_winograd_f2, GENERIC)                                                                   \
+    X(conv_lines_f32, GENERIC)                                                                     \
     X(conv_indirect_f32, GENERIC)
 /* clang-format on */
 

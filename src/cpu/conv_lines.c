@@ -1,0 +1,307 @@
+/* conv_lines.c -- convolutions of few channels, above all a network's first: the rows of a window as they
+ * lie in memory.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A *line* is one row of the window along the last axis: of one input channel where the input is row-major, of
+ * all channels where they are innermost. For a piece of an output row all lines are copied, with zeros where
+ * they leave the input; then the window of each pixel is a run of adjacent elements in each line, and the
+ * product reads them by pointers. The output has its channels innermost, so a row-major input needs no
+ * conversion.
+ *
+ * Packed weights: panels of [line][element of the run][columns of the tile], per group. */
+#include <string.h>
+
+#include "base/size.h"
+#include "cpu/conv.h"
+#include "cpu/gemm.h"
+
+enum {
+    POINTERS = 1536,        /* on the stack */
+    PIECE = 112,            /* pixels of a piece, about: whole tiles */
+    LINES_FLOATS = 16 << 10 /* copied at a time, about */
+};
+
+/* How lines lie: what depends on sizes, layout and level alone. */
+typedef struct {
+    bool last;     /* channels innermost */
+    int64_t elems; /* of one pixel in a line */
+    int64_t lines, runs,
+        k; /* lines of the window; runs of k elements: one per line where adjacent */
+    int64_t piece, pieces; /* pixels of a piece; pieces of an output row */
+    int64_t ld, chunk;     /* floats of a line; lines copied at a time */
+    int64_t c_out, panels; /* of one group */
+} form;
+
+typedef struct {
+    const cm_conv *c;
+    const cm_gemm_f32_kernel *g;
+    form f;
+    const float *x, *w;
+    float *y, *buffers;
+    cm_conv_sink sink;
+    int64_t units, slots;
+} job;
+
+typedef struct {
+    int64_t group, n, oz, oy, ox, pixels;
+} piece;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static form form_of(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
+    form f = {.last = !(cm_conv_layout_of(p->in[0]) & CM_CONV_ROW_MAJOR)};
+    f.elems = f.last ? c->c_in : 1;
+    f.lines = c->kernel[0] * c->kernel[1] * (f.last ? 1 : c->c_in / c->groups);
+    bool adjacent = c->dilation[2] == 1 || c->kernel[2] == 1;
+    f.runs = adjacent ? f.lines : f.lines * c->kernel[2];
+    f.k = adjacent ? f.elems * c->kernel[2] : f.elems;
+    f.pieces = ceil_div(c->out[2], PIECE / g->mr * g->mr);
+    f.piece = ceil_div(c->out[2], f.pieces);
+    f.piece = f.pieces > 1 ? ceil_div(f.piece, g->mr) * g->mr : f.piece;
+    f.pieces = ceil_div(c->out[2], f.piece);
+    f.ld = ((f.piece - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1) * f.elems;
+    f.ld = (int64_t)cm_round_up((size_t)f.ld, 16) + 16;
+    f.chunk = LINES_FLOATS / f.ld < 1 ? 1 : cm_min_i64(f.lines, LINES_FLOATS / f.ld);
+    f.c_out = c->c_out / c->groups;
+    f.panels = ceil_div(f.c_out, g->nr);
+    return f;
+}
+
+const char *cm_cpu_conv_lines_f32_reject(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    int layout = cm_conv_layout_of(p->in[0]);
+    if (c->transposed)
+        return "transposed";
+    if (!layout)
+        return "the input is strided";
+    if (!(layout & CM_CONV_ROW_MAJOR) && c->groups > 1)
+        return "groups of channels that are innermost";
+    if (!(cm_conv_layout_of(p->out[0]) & CM_CONV_CHANNELS_LAST))
+        return "the output's channels are not innermost";
+    if (p->out[0]->dtype != CM_F32)
+        return "the output is not float32";
+    if (c->kernel[2] > POINTERS / CM_GEMM_MAX_MR)
+        return "too wide a window";
+    return cm_conv_reject_common(p, cm_conv_channel_columns(p->out[0]));
+}
+
+int cm_cpu_conv_lines_f32_knobs(const cm_problem *p, cm_knobs *out)
+{
+    (void)p;
+    *out = (cm_knobs){0};
+    return 1;
+}
+
+double cm_cpu_conv_lines_f32_cost(const cm_problem *p, const cm_knobs *k)
+{
+    (void)k;
+    const cm_conv *c = &p->as.conv;
+    form f = form_of(p);
+    double whole = (double)f.panels * cm_gemm_f32_kernel_of(p->target.level)->nr;
+    double flops = cm_conv_flops(c) * whole / (double)f.c_out * (1 + 2 / (double)f.k);
+    double rows = (double)(c->n * c->out[0] * c->out[1] * f.pieces * c->groups);
+    double copies = rows * (double)(f.lines * f.ld) * 0.15;
+    double pointers = (double)(cm_conv_pixels(c) * f.runs * c->groups) * 0.3;
+    double compute = flops / (0.85 * cm_cpu_flops_per_ns(&p->target));
+    double memory = cm_conv_bytes(p) / (4 * cm_cpu_bytes_per_ns(&p->target));
+    return 200 + (compute + copies + pointers + memory) / cm_cpu_speedup(p, rows);
+}
+
+size_t cm_cpu_conv_lines_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
+{
+    (void)k;
+    if (input != 1)
+        return 0;
+    form f = form_of(p);
+    int nr = cm_gemm_f32_kernel_of(p->target.level)->nr;
+    return (size_t)(f.runs * f.k * nr * f.panels * p->as.conv.groups) * sizeof(float);
+}
+
+/* A bias, a buffer of lines per thread, the weights where they are not constant. */
+static size_t bias_bytes(const cm_conv *c)
+{
+    return cm_round_up((size_t)c->c_out * sizeof(float), 64);
+}
+
+static size_t buffer_bytes(const form *f)
+{
+    return (size_t)(f->chunk * f->ld) * sizeof(float);
+}
+
+size_t cm_cpu_conv_lines_f32_workspace(const cm_problem *p, const cm_knobs *k)
+{
+    form f = form_of(p);
+    size_t threads = p->threads > 1 ? (size_t)p->threads : 1;
+    return bias_bytes(&p->as.conv) + threads * buffer_bytes(&f) +
+           (cm_conv_packs_in_run(p) ? cm_cpu_conv_lines_f32_pack_bytes(p, k, 1) : 0);
+}
+
+void cm_cpu_conv_lines_f32_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
+                                void *to, cm_threads *threads)
+{
+    (void)k;
+    (void)input;
+    (void)threads;
+    const cm_conv *c = &p->as.conv;
+    const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
+    form f = form_of(p);
+    const int64_t *stride = p->in[1]->strides;
+    int64_t taps = cm_conv_taps(c), c_in = c->c_in / c->groups, panel = taps * c_in * g->nr;
+    for (int64_t group = 0; group < c->groups; group++) {
+        const float *w = (const float *)from + group * f.c_out * stride[0];
+        float *packed = (float *)to + group * f.panels * panel;
+        for (int64_t tap = 0; tap < taps; tap++) {
+            int64_t at = cm_conv_tap_offset(p, tap);
+            if (f.last) {
+                g->pack_b(c_in, f.c_out, w + at, stride[1], stride[0], packed + tap * c_in * g->nr,
+                          panel);
+                continue;
+            }
+            for (int64_t i = 0; i < c_in; i++)
+                g->pack_b(1, f.c_out, w + i * stride[1] + at, 1, stride[0],
+                          packed + (i * taps + tap) * g->nr, panel);
+        }
+    }
+}
+
+/* The input row of line `line`; NULL: outside. */
+static const float *line_source(const job *j, const piece *q, int64_t line)
+{
+    const cm_conv *c = j->c;
+    int64_t ky = line % c->kernel[1], kz = line / c->kernel[1] % c->kernel[0];
+    int64_t channel = line / c->kernel[1] / c->kernel[0];
+    int64_t iz = q->oz * c->stride[0] - c->pad[0] + kz * c->dilation[0];
+    int64_t iy = q->oy * c->stride[1] - c->pad[1] + ky * c->dilation[1];
+    if (iz < 0 || iz >= c->in[0] || iy < 0 || iy >= c->in[1])
+        return NULL;
+    int64_t plane = j->f.last ? q->n : q->n * c->c_in + q->group * (c->c_in / c->groups) + channel;
+    return j->x + ((plane * c->in[0] + iz) * c->in[1] + iy) * c->in[2] * j->f.elems;
+}
+
+static void copy_line(const job *j, const piece *q, int64_t line, float *to)
+{
+    const cm_conv *c = j->c;
+    const float *from = line_source(j, q, line);
+    int64_t first = q->ox * c->stride[2] - c->pad[2], e = j->f.elems;
+    int64_t count = (q->pixels - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1;
+    int64_t lo = first < 0 ? cm_min_i64(-first, count) : 0;
+    int64_t hi = cm_max_i64(lo, cm_min_i64(count, c->in[2] - first));
+    if (!from)
+        lo = hi = count;
+    memset(to, 0, (size_t)(lo * e) * sizeof *to);
+    if (hi > lo)
+        memcpy(to + lo * e, from + (first + lo) * e, (size_t)((hi - lo) * e) * sizeof *to);
+    memset(to + hi * e, 0, (size_t)((count - hi) * e) * sizeof *to);
+}
+
+/* Pixels [at, at + m) of the piece, runs [first, first + runs); line 0 of the buffer is line `base`. */
+static void tile(const job *j, const piece *q, const float *buffer, int64_t base, int64_t first,
+                 int64_t runs, int64_t at, int64_t m)
+{
+    const cm_conv *c = j->c;
+    const form *f = &j->f;
+    const float *rows[POINTERS];
+    int64_t step = c->stride[2] * f->elems, per_line = f->runs / f->lines;
+    for (int64_t r = 0; r < runs; r++) {
+        int64_t line = (first + r) / per_line - base, kx = (first + r) % per_line;
+        const float *from = buffer + line * f->ld + kx * c->dilation[2] * f->elems + at * step;
+        for (int64_t i = 0; i < m; i++)
+            rows[r * m + i] = from + i * step;
+    }
+    bool last = first + runs == f->runs;
+    int64_t row = ((q->n * c->out[0] + q->oz) * c->out[1] + q->oy) * c->out[2] + q->ox + at;
+    int64_t nr = j->g->nr, panel = f->runs * f->k * nr;
+    for (int64_t n = 0; n < f->panels; n++) {
+        int64_t col = q->group * f->c_out + n * nr, left = f->c_out - n * nr;
+        cm_gemm_tile t = {.runs = runs,
+                          .k = f->k,
+                          .rows = rows,
+                          .rows_step = m,
+                          .b = j->w + (q->group * f->panels + n) * panel + first * f->k * nr,
+                          .ldb = nr,
+                          .c = j->y + row * c->c_out + col,
+                          .ldc = c->c_out,
+                          .n = (int)cm_min_i64(left, nr),
+                          .alpha = 1,
+                          .add = first > 0,
+                          .e = last ? &j->sink.e : NULL,
+                          .row = row,
+                          .col = col};
+        j->g->rows[m](&t);
+        if (last && !j->sink.simple)
+            cm_epilogue_tile(&j->sink.plan, row, col, m, t.n, t.c, t.ldc);
+    }
+}
+
+static void one_piece(const job *j, const piece *q, float *buffer)
+{
+    const form *f = &j->f;
+    int64_t per_line = f->runs / f->lines, tiles = cm_gemm_tiles(q->pixels, j->g->mr);
+    int64_t most = POINTERS / CM_GEMM_MAX_MR;
+    for (int64_t line = 0, lines; line < f->lines; line += lines) {
+        lines = cm_min_i64(f->chunk, f->lines - line);
+        for (int64_t i = 0; i < lines; i++)
+            copy_line(j, q, line + i, buffer + i * f->ld);
+        int64_t end = (line + lines) * per_line;
+        for (int64_t t = 0; t < tiles; t++) {
+            int64_t at = cm_gemm_tile_begin(q->pixels, tiles, t);
+            int64_t m = cm_gemm_tile_begin(q->pixels, tiles, t + 1) - at;
+            for (int64_t run = line * per_line; run < end; run += most)
+                tile(j, q, buffer, line, run, cm_min_i64(most, end - run), at, m);
+        }
+    }
+}
+
+static void some_slots(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    const cm_conv *c = j->c;
+    for (int64_t s = begin; s < end; s++) {
+        int64_t last = (s + 1) * j->units / j->slots;
+        for (int64_t u = s * j->units / j->slots; u < last; u++) {
+            int64_t x = u % j->f.pieces * j->f.piece, row = u / j->f.pieces;
+            piece q = {.ox = x,
+                       .pixels = cm_min_i64(j->f.piece, c->out[2] - x),
+                       .oy = row % c->out[1],
+                       .oz = row / c->out[1] % c->out[0],
+                       .n = row / c->out[1] / c->out[0] % c->n,
+                       .group = row / c->out[1] / c->out[0] / c->n};
+            one_piece(j, &q, j->buffers + s * j->f.chunk * j->f.ld);
+        }
+    }
+}
+
+cm_status cm_cpu_conv_lines_f32_run(const cm_run *r)
+{
+    const cm_problem *p = r->p;
+    const cm_conv *c = &p->as.conv;
+    char *space = r->workspace;
+    job j = {.c = c,
+             .g = cm_gemm_f32_kernel_of(p->target.level),
+             .f = form_of(p),
+             .x = r->in[0],
+             .w = r->in[1],
+             .y = r->out[0],
+             .buffers = (float *)(space + bias_bytes(c))};
+    int64_t threads = cm_min_i64(p->threads > 1 ? p->threads : 1, cm_threads_count(r->threads));
+    cm_conv_sink_init(&j.sink, r, (float *)space);
+    if (cm_conv_packs_in_run(p)) {
+        size_t slots = p->threads > 1 ? (size_t)p->threads : 1;
+        float *packed = j.buffers + slots * buffer_bytes(&j.f) / sizeof *packed;
+        cm_cpu_conv_lines_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);
+        j.w = packed;
+    }
+    j.units = c->n * c->groups * c->out[0] * c->out[1] * j.f.pieces;
+    j.slots = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) < 10000
+                  ? 1
+                  : cm_min_i64(threads, j.units);
+    cm_parallel(r->threads, j.slots, 1, some_slots, &j);
+    return CM_OK;
+}

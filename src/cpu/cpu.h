@@ -24,7 +24,9 @@ typedef struct cm_cpu_table {
     X(ROWS, cm_cpu_rows)                                                                           \
     X(CONV, cm_cpu_conv)                                                                           \
     X(MOVE, cm_cpu_move)                                                                           \
-    X(GATHER, cm_cpu_gather)
+    X(GATHER, cm_cpu_gather)                                                                       \
+    X(QUANTISE, cm_cpu_quantise)                                                                   \
+    X(QMATMUL, cm_cpu_qmatmul)
 /* clang-format on */
 
 #define X(kind, table) extern const cm_cpu_table table;

@@ -182,6 +182,57 @@ typedef struct cm_gather {
     int batch_axes, depth;                 /* TUPLES: leading axes in common; numbers in a tuple */
 } cm_gather;
 
+/* What becomes of exact sums of products of small integers. */
+typedef enum {
+    CM_QSUMS,  /* they are the result */
+    CM_QREAL,  /* times scales, plus a bias: real numbers */
+    CM_QBYTES, /* times scales, rounded, plus a zero point: bytes */
+} cm_qmode;
+
+/* Sums over l of (a[i][l] - zero_a) * (b[l][j] - zero_b[j]), each matrix of a batch. Parameters are
+ * inputs, -1: none; scale and zero point of b may be one for each column. */
+typedef struct cm_qmatmul {
+    cm_qmode mode;
+    int64_t batch, m, n, k;
+    int64_t a_batch, b_batch; /* elements between matrices of the batch, 0: the same for all */
+    bool trans_b;             /* b is [n, k] */
+    bool dynamic; /* a is real: quantised to u8 first, scale and zero point from itself */
+    float alpha;  /* times scale_a */
+    int a, b;     /* inputs */
+    int a_scale, a_zero, b_scale, b_zero, y_scale, y_zero;
+    int bias; /* REAL: real, one for each column */
+    int sums; /* i32, added to the sums; one, or one for each column */
+} cm_qmatmul;
+
+/* The same over patches; zero points pad. Inputs 0 or `x`, and `w` are laid out as cm_conv says. */
+typedef struct cm_qconv {
+    cm_conv conv; /* bias: there is input `sums` */
+    cm_qmode mode;
+    int x, w; /* inputs */
+    int x_scale, x_zero, w_scale, w_zero, y_scale, y_zero, sums;
+} cm_qconv;
+
+typedef enum {
+    CM_QUANTISE_TO,      /* round(x / scale) + zero */
+    CM_QUANTISE_FROM,    /* (q - zero) * scale */
+    CM_QUANTISE_DYNAMIC, /* TO u8 with a scale and a zero point that cover x: outputs 1 and 2 */
+    CM_QUANTISE_TABLE,   /* a byte from a byte */
+    CM_QUANTISE_ADD,     /* com.microsoft.QLinearAdd, its inputs */
+    CM_QUANTISE_MUL,
+} cm_quantise_kind;
+
+/* Between real numbers and bytes, and on bytes. Parameters run along an axis: element (o, a, i) has
+ * parameter a; extent 1: one for all. */
+typedef struct cm_quantise {
+    cm_quantise_kind kind;
+    int64_t outer, extent, inner;
+    int scale, zero;      /* inputs, zero -1: none */
+    const uint8_t *table; /* TABLE: 256 */
+    int rank;             /* ADD, MUL: of the output's loops */
+    int64_t dims[CM_MAX_RANK];
+    int64_t a[CM_MAX_RANK], b[CM_MAX_RANK], y[CM_MAX_RANK]; /* strides */
+} cm_quantise;
+
 typedef enum { CM_RECURRENT_RNN, CM_RECURRENT_GRU, CM_RECURRENT_LSTM } cm_recurrent_kind;
 
 typedef struct cm_recurrent {

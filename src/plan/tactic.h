@@ -40,6 +40,9 @@ typedef struct cm_problem {
         cm_move move;
         cm_gather gather;
         cm_recurrent recurrent;
+        cm_qmatmul qmatmul;
+        cm_qconv qconv;
+        cm_quantise quantise;
     } as;
     cm_target target;
     int threads; /* that will run it */

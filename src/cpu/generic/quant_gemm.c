@@ -1,0 +1,3 @@
+/* quant_gemm.c -- products of 8-bit matrices for generic.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/simd/quant_gemm.h"

@@ -1,0 +1,89 @@
+/* qmatmul.h -- products of 8-bit matrices with exact 32-bit sums: what QMATMUL and QCONV share.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Two forms of the weights B [k, n], packed in panels of cm_qpack.width columns:
+ *
+ * - dots: signed bytes, four rows of B beside each other, for VPDPBUSD, whose other factor is unsigned:
+ *   signed activations and unsigned weights are moved by 128. The sums are of plain bytes; zero
+ *   points are brought in afterwards by sums of columns, which are packed too, and of rows.
+ * - pairs: 16-bit numbers, two rows of B beside each other, zero points already taken off, for PMADDWD. */
+#ifndef CM_CPU_QMATMUL_H
+#define CM_CPU_QMATMUL_H
+
+#include "cpu/epilogue.h"
+#include "plan/tactic.h"
+
+/* k * 255 * 255 stays below 2^31 up to here. */
+enum { CM_QGEMM_MOST_K = 32768 };
+/* Limits of a panel's width, a tile's height, and of the rows of one call of a kernel. */
+enum { CM_QGEMM_WIDEST = 32, CM_QGEMM_TALLEST = 8, CM_QGEMM_ROWS = 64 };
+
+typedef struct cm_qpack {
+    bool dots;     /* else pairs */
+    int width;     /* columns of a panel */
+    int64_t k, n;  /* of B */
+    int64_t depth; /* k rounded up to 4 (dots) or 2 (pairs) */
+    int64_t panels;
+} cm_qpack;
+
+/* The form for a level; `dots` where that has VNNI. */
+cm_qpack cm_qpack_of(int level, bool dots, int64_t k, int64_t n);
+size_t cm_qpack_bytes(const cm_qpack *q);
+/* Element (l, j) of B is from[offsets ? offsets[l] : l * row, + j * col]; zero point of column j is
+ * zero[j * zero_step] (NULL: 0), which only `pairs` takes off. */
+typedef struct cm_qmatrix {
+    const void *data;
+    bool is_signed;
+    int64_t row, col;
+    const int64_t *offsets;
+    const void *zero;
+    int64_t zero_step;
+} cm_qmatrix;
+/* Panels [begin, end). */
+void cm_qpack_panels(const cm_qpack *q, const cm_qmatrix *b, void *to, int64_t begin, int64_t end);
+const int32_t *cm_qpack_sums(const cm_qpack *q, const void *packed); /* dots: of each column */
+
+/* What becomes of the sums s of row i, column j:
+ *   s += add[j] - zero_b[j] * row_sum[i]
+ *   SUMS: y = s   REAL: y = float(s) * factor[j] + bias[j]   BYTES: y = round(float(s) * factor[j]) + zero */
+typedef enum { CM_QFINISH_SUMS, CM_QFINISH_REAL, CM_QFINISH_BYTES } cm_qfinish_mode;
+typedef struct cm_qfinish {
+    cm_qfinish_mode mode;
+    const int32_t *add, *zero_b; /* a whole number of panels; zero_b NULL: no row sums are wanted */
+    const float *factor, *bias;  /* the same; bias NULL: none */
+    bool is_signed;              /* BYTES: of y */
+    float y_zero;
+    void *y;
+    int64_t ld;                       /* elements between rows of y */
+    const cm_epilogue_plan *epilogue; /* REAL: instead of storing to y; NULL: none */
+} cm_qfinish;
+
+/* Rows [row, row + m), m up to CM_QGEMM_ROWS, of A against panels [begin, end). a: `depth` bytes (dots) or 16-bit numbers
+ * (pairs) of each row, lda of them apart; first column of the output is that of panel 0. */
+typedef void cm_qgemm_fn(const cm_qpack *q, const void *packed, const void *a, int64_t lda,
+                         int64_t row, int64_t m, int64_t begin, int64_t end, const cm_qfinish *f);
+cm_qgemm_fn cm_cpu_qgemm_dots__avx512;
+cm_qgemm_fn cm_cpu_qgemm_pairs__generic, cm_cpu_qgemm_pairs__avx2, cm_cpu_qgemm_pairs__avx512;
+cm_qgemm_fn *cm_qgemm_of(const cm_qpack *q, int level);
+
+/* Rows of bytes made ready as A: `n` bytes at from to `depth` elements at to; signed ones moved by 128
+ * for dots, less `zero` for pairs; what is beyond n becomes 0. */
+void cm_qgemm_row(const cm_qpack *q, const void *from, bool is_signed, int32_t zero, int64_t n,
+                  void *to);
+
+/* Zero point of B at column j as the sums see it. */
+int32_t cm_qzero(const void *zero, int64_t step, int64_t j, bool is_signed);
+
+/* Tables of a run, each n rounded up to whole panels. */
+typedef struct cm_qtables {
+    int32_t *add, *zero_b;
+    float *factor, *bias;
+} cm_qtables;
+size_t cm_qtables_bytes(const cm_qpack *q);
+/* add: bias in units of the sums (NULL: none) and, for dots, what zero points bring; zero_b: NULL in
+ * `f` where all are 0. */
+void cm_qtables_init(cm_qtables *t, void *memory, const cm_qpack *q, const void *packed,
+                     const cm_qmatrix *b, int32_t zero_a, bool a_signed, const int32_t *bias,
+                     int64_t bias_step, cm_qfinish *f);
+
+#endif

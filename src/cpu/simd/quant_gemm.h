@@ -1,0 +1,253 @@
+/* quant_gemm.h -- tiles of 8-bit products, and what becomes of their sums: one body for every level.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_SIMD_QUANT_GEMM_H
+#define CM_CPU_SIMD_QUANT_GEMM_H
+
+#include "cpu/qmatmul.h"
+#include "cpu/simd/quant_bytes.h"
+
+VINLINE vi vi_load(const void *p)
+{
+#if VW == 16
+    return _mm512_loadu_si512(p);
+#elif VW == 8
+    return _mm256_loadu_si256((const __m256i *)p);
+#else
+    return _mm_loadu_si128((const __m128i *)p);
+#endif
+}
+VINLINE void vi_store(void *p, vi v)
+{
+#if VW == 16
+    _mm512_storeu_si512(p, v);
+#elif VW == 8
+    _mm256_storeu_si256((__m256i *)p, v);
+#else
+    _mm_storeu_si128((__m128i *)p, v);
+#endif
+}
+VINLINE vi vi_madd(vi a, vi b)
+{
+    return V1(_mm512_madd_epi16, _mm256_madd_epi16, _mm_madd_epi16)(a, b);
+}
+
+/* Columns [col, col + n) of one row, the sums in acc. */
+VINLINE void finish_row(const cm_qfinish *f, const int32_t *acc, int64_t row, int64_t col, int n)
+{
+    const vf zero = vf_set(f->y_zero);
+    uint8_t bytes[CM_QGEMM_WIDEST];
+    float reals[CM_QGEMM_WIDEST];
+    size_t at = (size_t)(row * f->ld + col);
+    bool whole = n % VW == 0;
+    uint8_t *to_bytes = whole ? (uint8_t *)f->y + at : bytes;
+    float *to_reals = whole ? (float *)f->y + at : reals;
+    for (int j = 0; j < n; j += VW) {
+        vi s = vi_add(vi_load(acc + j), vi_load(f->add + col + j));
+        if (f->mode == CM_QFINISH_SUMS) {
+            vf_store(to_reals + j, vf_bits(s));
+            continue;
+        }
+        vf x = vf_mul(vf_of_int(s), vf_load(f->factor + col + j));
+        if (f->mode == CM_QFINISH_REAL) {
+            if (f->bias)
+                x = vf_add(x, vf_load(f->bias + col + j));
+            vf_store(to_reals + j, x);
+            continue;
+        }
+        store_bytes(to_bytes + j, round_to_byte(x, zero, f->is_signed), f->is_signed);
+    }
+    if (whole)
+        return;
+    if (f->mode == CM_QFINISH_BYTES)
+        memcpy((uint8_t *)f->y + at, bytes, (size_t)n);
+    else
+        memcpy((float *)f->y + at, reals, (size_t)n * sizeof *reals);
+}
+
+/* Sums of a tile to where they go. sums: of the rows of A, where f->zero_b. */
+VINLINE void finish(const cm_qfinish *f, int32_t *acc, int width, int64_t row, int m, int64_t col,
+                    int n, const int32_t *sums)
+{
+    for (int i = 0; f->zero_b && i < m; i++)
+        for (int j = 0; j < n; j++)
+            acc[i * width + j] = (int32_t)((uint32_t)acc[i * width + j] -
+                                           (uint32_t)f->zero_b[col + j] * (uint32_t)sums[i]);
+    if (!f->epilogue) {
+        for (int i = 0; i < m; i++)
+            finish_row(f, acc + i * width, row + i, col, n);
+        return;
+    }
+    float x[CM_QGEMM_TALLEST * CM_QGEMM_WIDEST];
+    cm_qfinish plain = *f;
+    plain.y = x;
+    plain.ld = width;
+    plain.add += col;
+    plain.factor += col;
+    if (plain.bias)
+        plain.bias += col;
+    for (int i = 0; i < m; i++)
+        finish_row(&plain, acc + i * width, i, 0, n);
+    cm_epilogue_tile(f->epilogue, row, col, m, n, x, width);
+}
+
+#if VW == 16
+enum { TALL = 8 };
+#elif VW == 8
+enum { TALL = 6 };
+#else
+enum { TALL = 4 };
+#endif
+enum { PAIRS_WIDTH = 2 * VW };
+
+/* m rows, a constant where it is inlined. */
+VINLINE void pairs_tile(int m, const int16_t *a, int64_t lda, const int16_t *b, int64_t depth,
+                        int32_t *acc)
+{
+    vi c0[TALL], c1[TALL];
+    for (int i = 0; i < m; i++)
+        c0[i] = c1[i] = vi_set(0);
+    for (int64_t l = 0; l < depth; l += 2, b += 2 * PAIRS_WIDTH) {
+        vi b0 = vi_load(b), b1 = vi_load(b + 2 * VW);
+        for (int i = 0; i < m; i++) {
+            int32_t two;
+            memcpy(&two, a + i * lda + l, sizeof two);
+            vi x = vi_set(two);
+            c0[i] = vi_add(c0[i], vi_madd(x, b0));
+            c1[i] = vi_add(c1[i], vi_madd(x, b1));
+        }
+    }
+    for (int i = 0; i < m; i++) {
+        vi_store(acc + i * PAIRS_WIDTH, c0[i]);
+        vi_store(acc + i * PAIRS_WIDTH + VW, c1[i]);
+    }
+}
+
+#define TILES(fn, ...)                                                                             \
+    switch (m) {                                                                                   \
+    case 1:                                                                                        \
+        fn(1, __VA_ARGS__);                                                                        \
+        break;                                                                                     \
+    case 2:                                                                                        \
+        fn(2, __VA_ARGS__);                                                                        \
+        break;                                                                                     \
+    case 3:                                                                                        \
+        fn(3, __VA_ARGS__);                                                                        \
+        break;                                                                                     \
+    case 4:                                                                                        \
+        fn(4, __VA_ARGS__);                                                                        \
+        break;                                                                                     \
+        MORE_TILES(fn, __VA_ARGS__)                                                                \
+    }
+#if VW == 16
+#define MORE_TILES(fn, ...)                                                                        \
+    case 5:                                                                                        \
+        fn(5, __VA_ARGS__);                                                                        \
+        break;                                                                                     \
+    case 6:                                                                                        \
+        fn(6, __VA_ARGS__);                                                                        \
+        break;                                                                                     \
+    case 7:                                                                                        \
+        fn(7, __VA_ARGS__);                                                                        \
+        break;                                                                                     \
+    default:                                                                                       \
+        fn(8, __VA_ARGS__);                                                                        \
+        break;
+#elif VW == 8
+#define MORE_TILES(fn, ...)                                                                        \
+    case 5:                                                                                        \
+        fn(5, __VA_ARGS__);                                                                        \
+        break;                                                                                     \
+    default:                                                                                       \
+        fn(6, __VA_ARGS__);                                                                        \
+        break;
+#else
+#define MORE_TILES(fn, ...)                                                                        \
+    default:                                                                                       \
+        break;
+#endif
+
+static void pairs_rows(int m, const int16_t *a, int64_t lda, const int16_t *b, int64_t depth,
+                       int32_t *acc)
+{
+    TILES(pairs_tile, a, lda, b, depth, acc)
+}
+
+void CM_LEVEL(cm_cpu_qgemm_pairs)(const cm_qpack *q, const void *packed, const void *a, int64_t lda,
+                                  int64_t row, int64_t m, int64_t begin, int64_t end,
+                                  const cm_qfinish *f)
+{
+    int32_t acc[TALL * PAIRS_WIDTH];
+    for (int64_t p = begin; p < end; p++) {
+        const int16_t *b = (const int16_t *)packed + p * q->depth * PAIRS_WIDTH;
+        int64_t col = p * PAIRS_WIDTH, n = q->n - col < PAIRS_WIDTH ? q->n - col : PAIRS_WIDTH;
+        for (int64_t i = 0; i < m; i += TALL) {
+            int rows = (int)(m - i < TALL ? m - i : TALL);
+            pairs_rows(rows, (const int16_t *)a + i * lda, lda, b, q->depth, acc);
+            finish(f, acc, PAIRS_WIDTH, row + i, rows, col, (int)n, NULL);
+        }
+    }
+}
+
+#if VW == 16
+enum { DOTS_WIDTH = 32 };
+
+VINLINE void dots_tile(int m, const uint8_t *a, int64_t lda, const int8_t *b, int64_t depth,
+                       int32_t *acc)
+{
+    vi c0[TALL], c1[TALL];
+    for (int i = 0; i < m; i++)
+        c0[i] = c1[i] = vi_set(0);
+    for (int64_t l = 0; l < depth; l += 4, b += 4 * DOTS_WIDTH) {
+        vi b0 = vi_load(b), b1 = vi_load(b + 4 * VW);
+        for (int i = 0; i < m; i++) {
+            int32_t four;
+            memcpy(&four, a + i * lda + l, sizeof four);
+            vi x = vi_set(four);
+            c0[i] = _mm512_dpbusd_epi32(c0[i], x, b0);
+            c1[i] = _mm512_dpbusd_epi32(c1[i], x, b1);
+        }
+    }
+    for (int i = 0; i < m; i++) {
+        vi_store(acc + i * DOTS_WIDTH, c0[i]);
+        vi_store(acc + i * DOTS_WIDTH + VW, c1[i]);
+    }
+}
+
+static void dots_rows(int m, const uint8_t *a, int64_t lda, const int8_t *b, int64_t depth,
+                      int32_t *acc)
+{
+    TILES(dots_tile, a, lda, b, depth, acc)
+}
+
+static int32_t sum_of_row(const uint8_t *a, int64_t n)
+{
+    const vi ones = _mm512_set1_epi8(1);
+    vi s = vi_set(0);
+    int64_t l = 0;
+    for (; l + 64 <= n; l += 64)
+        s = _mm512_dpbusd_epi32(s, vi_load(a + l), ones);
+    __mmask64 rest = ((uint64_t)1 << (n - l)) - 1;
+    s = _mm512_dpbusd_epi32(s, _mm512_maskz_loadu_epi8(rest, a + l), ones);
+    return _mm512_reduce_add_epi32(s);
+}
+
+void cm_cpu_qgemm_dots__avx512(const cm_qpack *q, const void *packed, const void *a, int64_t lda,
+                               int64_t row, int64_t m, int64_t begin, int64_t end,
+                               const cm_qfinish *f)
+{
+    int32_t acc[TALL * DOTS_WIDTH], sums[CM_QGEMM_ROWS];
+    for (int64_t i = 0; f->zero_b && i < m; i++)
+        sums[i] = sum_of_row((const uint8_t *)a + i * lda, q->depth);
+    for (int64_t p = begin; p < end; p++) {
+        const int8_t *b = (const int8_t *)packed + p * q->depth * DOTS_WIDTH;
+        int64_t col = p * DOTS_WIDTH, n = q->n - col < DOTS_WIDTH ? q->n - col : DOTS_WIDTH;
+        for (int64_t i = 0; i < m; i += TALL) {
+            int rows = (int)(m - i < TALL ? m - i : TALL);
+            dots_rows(rows, (const uint8_t *)a + i * lda, lda, b, q->depth, acc);
+            finish(f, acc, DOTS_WIDTH, row + i, rows, col, (int)n, sums + i);
+        }
+    }
+}
+#endif
+
+#endif

@@ -1,0 +1,132 @@
+/* quant.c -- between real numbers and bytes, and elementwise on bytes: exact at every level.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "op/harness.h"
+
+typedef struct {
+    const char *text;
+    double low, high;
+    int hurt;
+} quant_case;
+
+static void check_all(const quant_case *cases, int n)
+{
+    for (int i = 0; i < n; i++) {
+        op_case c = op_case_of(cases[i].text);
+        c.tolerance = 0;
+        c.low = cases[i].low;
+        c.high = cases[i].high;
+        c.hurt = cases[i].hurt;
+        c.int_low = strstr(c.text, "i8[") ? -128 : 0;
+        c.int_high = strstr(c.text, "i8[") ? 128 : 256;
+        op_check(&c);
+        if (c.ran == 0)
+            fail_msg("no tactic took\n%s", c.text);
+    }
+}
+
+static void to_bytes(void **state)
+{
+    (void)state;
+    static const quant_case cases[] = {
+        {"x: f32[1000]\n@s = f32[] {0.037}\n@z = u8[] {131}\ny = QuantizeLinear(x, @s, @z)\n"
+         "return y\n",
+         -6, 6, 11},
+        {"x: f32[2,3,5,7]\n@s = f32[] {0.5}\n@z = i8[] {-3}\ny = QuantizeLinear(x, @s, @z)\n"
+         "return y\n",
+         -70, 70, 9},
+        {"x: f32[2,3,5,7]\n@s = f32[] {0.25}\ny = QuantizeLinear(x, @s)\nreturn y\n", -70, 70, 0},
+        {"x: f32[2,5,7,3]\n@s = f32[5] {0.1,0.2,0.3,0.4,0.5}\n@z = i8[5] {1,2,-3,4,5}\n"
+         "y = QuantizeLinear(x, @s, @z) {axis=1}\nreturn y\n",
+         -30, 30, 7},
+        {"x: f32[33,5]\n@s = f32[5] {0.1,0.2,0.3,0.4,0.5}\n@z = u8[5] {1,2,255,4,5}\n"
+         "y = QuantizeLinear(x, @s, @z) {axis=-1}\nreturn y\n",
+         -30, 30, 7},
+        {"x: f32[0]\n@s = f32[] {0.5}\n@z = u8[] {3}\ny = QuantizeLinear(x, @s, @z)\nreturn y\n", 0,
+         1, 0},
+        /* halves: to even */
+        {"x: f32[64]\n@s = f32[] {1e-6}\n@z = u8[] {3}\ny = QuantizeLinear(x, @s, @z)\nreturn y\n",
+         -1, 1, 3},
+    };
+    check_all(cases, CM_COUNT(cases));
+}
+
+static void halves(void **state)
+{
+    (void)state;
+    static const quant_case cases[] = {
+        {"@x = f32[9] {0.5,1.5,2.5,-0.5,-1.5,-2.5,3.5,254.5,255.5}\n@s = f32[] {1}\n@z = u8[] {2}\n"
+         "y = QuantizeLinear(@x, @s, @z)\nreturn y\n",
+         0, 1, 0},
+    };
+    check_all(cases, CM_COUNT(cases));
+}
+
+static void from_bytes(void **state)
+{
+    (void)state;
+    static const quant_case cases[] = {
+        {"x: u8[1001]\n@s = f32[] {0.037}\n@z = u8[] {131}\ny = DequantizeLinear(x, @s, @z)\n"
+         "return y\n",
+         0, 1, 0},
+        {"x: i8[2,3,5,7]\n@s = f32[] {0.0371}\ny = DequantizeLinear(x, @s)\nreturn y\n", 0, 1, 0},
+        {"x: i8[2,5,7,3]\n@s = f32[5] {0.1,0.2,0.3,0.4,0.5}\n@z = i8[5] {1,2,-3,4,5}\n"
+         "y = DequantizeLinear(x, @s, @z) {axis=1}\nreturn y\n",
+         0, 1, 0},
+        {"x: u8[33,5]\n@s = f32[5] {0.1,0.2,0.3,0.4,0.5}\n@z = u8[5] {1,2,255,4,5}\n"
+         "y = DequantizeLinear(x, @s, @z) {axis=1}\nreturn y\n",
+         0, 1, 0},
+    };
+    check_all(cases, CM_COUNT(cases));
+}
+
+static void dynamic(void **state)
+{
+    (void)state;
+    static const quant_case cases[] = {
+        {"x: f32[777]\ny, s, z = DynamicQuantizeLinear(x)\nreturn y, s, z\n", -3, 5, 0},
+        {"x: f32[2,3,9]\ny, s, z = DynamicQuantizeLinear(x)\nreturn y, s, z\n", 2, 5, 0},
+        {"x: f32[70]\ny, s, z = DynamicQuantizeLinear(x)\nreturn y, s, z\n", -5, -1, 0},
+        {"x: f32[5]\ny, s, z = DynamicQuantizeLinear(x)\nreturn y, s, z\n", 0, 0, 0},
+        {"x: f32[400]\n_, s, z = DynamicQuantizeLinear(x)\nreturn s, z\n", -1, 1, 0},
+    };
+    check_all(cases, CM_COUNT(cases));
+}
+
+#define BINARY(op, a, b, type)                                                                     \
+    {                                                                                              \
+        "a: " type a "\n@as = f32[] {0.021}\n@az = " type "[] {7}\nb: " type b                     \
+        "\n@bs = f32[] {0.034}\n@bz = " type "[] {9}\n@ys = f32[] {0.045}\n@yz = " type "[] {5}\n" \
+        "y = com.microsoft." op "(a, @as, @az, b, @bs, @bz, @ys, @yz)\nreturn y\n",                \
+            0, 1, 0                                                                                \
+    }
+
+static void on_bytes(void **state)
+{
+    (void)state;
+    static const quant_case cases[] = {
+        BINARY("QLinearAdd", "[2,3,5,7]", "[2,3,5,7]", "u8"),
+        BINARY("QLinearAdd", "[1000]", "[1]", "i8"),
+        BINARY("QLinearAdd", "[]", "[]", "i8"),
+        BINARY("QLinearAdd", "[4,65]", "[65]", "u8"),
+        BINARY("QLinearAdd", "[3,1]", "[1,70]", "u8"),
+        BINARY("QLinearMul", "[2,3,5,7]", "[2,3,5,7]", "i8"),
+        BINARY("QLinearMul", "[2,3,5,7]", "[3,1,1]", "u8"),
+        BINARY("QLinearMul", "[1]", "[129]", "u8"),
+        {"x: u8[2,3,5,7]\n@s = f32[] {0.05}\n@z = u8[] {120}\n@t = f32[] {0.0039}\n@u = u8[] {3}\n"
+         "y = com.microsoft.QLinearSigmoid(x, @s, @z, @t, @u)\nreturn y\n",
+         0, 1, 0},
+        {"x: i8[300]\n@s = f32[] {0.05}\n@z = i8[] {12}\n@t = f32[] {0.04}\n@u = i8[] {-30}\n"
+         "y = com.microsoft.QLinearLeakyRelu(x, @s, @z, @t, @u) {alpha=0.1}\nreturn y\n",
+         0, 1, 0},
+    };
+    check_all(cases, CM_COUNT(cases));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(to_bytes), cmocka_unit_test(halves),   cmocka_unit_test(from_bytes),
+        cmocka_unit_test(dynamic),  cmocka_unit_test(on_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

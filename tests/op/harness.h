@@ -40,10 +40,11 @@ typedef struct op_case {
     uint32_t seed;
     double low, high;          /* of random float inputs */
     int64_t int_low, int_high; /* of integer inputs; high exclusive */
-    int hurt;         /* > 0: one element in so many of float inputs is NaN, infinite or huge */
-    const char *only; /* only tactics whose name holds this; NULL: all */
-    int ran;          /* how many runs were compared */
-    bool is_problem;  /* the operator has a kind and its fill took the case */
+    int hurt;            /* > 0: one element in so many of float inputs is NaN, infinite or huge */
+    const char *only;    /* only tactics whose name holds this; NULL: all */
+    const char *without; /* none whose name holds this; NULL: all */
+    int ran;             /* how many runs were compared */
+    bool is_problem;     /* the operator has a kind and its fill took the case */
 } op_case;
 
 __attribute__((unused)) static op_case op_case_of(const char *text)
@@ -346,6 +347,8 @@ static void op_tactics(op_state *s, const cm_problem *problem, const char *layou
             continue;
         for (int i = 0; i < n; i++) {
             if (s->c->only && !strstr(rows[i].name, s->c->only))
+                continue;
+            if (s->c->without && strstr(rows[i].name, s->c->without))
                 continue;
             for (int level = rows[i].level; level <= (int)cm_cpu_info()->isa; level++) {
                 for (int threads = 1; threads <= 3; threads += 2) {

@@ -57,6 +57,9 @@ static cm_status fill(cm_ctx *cx, cm_context *c, const cm_context_options *optio
     CM_TRY(make_controls(cx, c, 0));
     c->target =
         options->target ? *options->target : (cm_target){CM_DEVICE_CPU, cm_cpu_info()->isa, 0};
+    c->timings = options->timings;
+    c->tune = options->tune;
+    c->tune_user = options->tune_user;
     c->random = options->seed;
     c->profile = options->profile;
     c->profile_user = options->profile_user;

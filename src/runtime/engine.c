@@ -177,6 +177,7 @@ static cm_status open_list(opening *o, int list)
         cm_ready_step *s = &l->steps[i];
         s->plan = &l->plan->steps[i];
         s->index = e->n_steps;
+        e->ready[e->n_steps] = s;
         e->steps[e->n_steps++] = s->plan;
         cm_status st = open_step(o, s);
         if (st != CM_OK)
@@ -296,6 +297,23 @@ static cm_status choose_variant(cm_ctx *cx, cm_engine *e, const char *name)
                    e->variant->name);
 }
 
+/* What was measured on this class of machine; a section that this version cannot read is as good as
+ * none. */
+static void open_timings(cm_ctx *cx, cm_engine *e)
+{
+    const cm_target here = {CM_DEVICE_CPU, (int)cm_cpu_info()->isa, 0};
+    for (int i = 0; i < e->plan->n_targets; i++) {
+        const cm_plan_target *t = &e->plan->targets[i];
+        if (t->target.kind != here.kind || t->target.level != here.level)
+            continue;
+        if (!e->timings)
+            cm_timings_init(&e->own_timings, e->allocator, &here);
+        e->timings = &e->own_timings;
+        if (cm_timings_parse(cx, &e->own_timings, t->bytes, t->n) != CM_OK)
+            cx->message[0] = 0;
+    }
+}
+
 static int count_steps(const cm_plan_variant *v)
 {
     int64_t n = 0; /* fits: each step took bytes of the file */
@@ -317,12 +335,14 @@ static cm_status open_plan(cm_ctx *cx, cm_engine *e, const void *bytes, size_t n
     CM_NEW_N(cx, &e->arena, e->values, e->plan->n_values, cm_ready_value);
     CM_NEW_N(cx, &e->arena, e->lists, e->variant->n_lists, cm_ready_list);
     CM_NEW_N(cx, &e->arena, e->steps, count_steps(e->variant), const cm_plan_step *);
+    CM_NEW_N(cx, &e->arena, e->ready, count_steps(e->variant), const cm_ready_step *);
     CM_TRY(open_constants(cx, e));
     opening o = {.cx = cx, .e = e, .scratch = scratch};
     cm_map_init(&o.ops, scratch);
     cm_map_init(&o.programs, scratch);
     CM_TRY(open_list(&o, 0));
     find_lifetimes(e, 0, INT_MAX);
+    open_timings(cx, e);
     return CM_OK;
 }
 
@@ -403,6 +423,8 @@ void cm_engine_release(cm_engine *e)
     if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
         return;
     cm_packed_release(e);
+    if (e->timings)
+        cm_timings_deinit(&e->own_timings);
     pthread_mutex_destroy(&e->packing);
     cm_arena_deinit(&e->arena);
     if (e->mapping.data)

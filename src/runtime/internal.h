@@ -55,6 +55,9 @@ struct cm_engine {
     cm_ready_list *lists;
     cm_ready_value *values;
     const cm_plan_step **steps; /* all, by index */
+    const cm_ready_step **ready;
+    const cm_timings *timings; /* of the plan's section for this machine, NULL: none */
+    cm_timings own_timings;
     int n_steps, n_controls;
     int max_in, max_out;     /* over the steps */
     pthread_mutex_t packing; /* guards the two below */
@@ -114,6 +117,9 @@ struct cm_context {
     cm_arena scratch; /* of evaluators */
     cm_threads *threads;
     cm_target target;
+    const cm_timings *timings;
+    cm_tune_fn tune;
+    void *tune_user;
     cm_arena bound_arena;   /* what binding made: problems, tensors, solutions' tables */
     cm_solution *solutions; /* per step */
     int *last;              /* per value: last position that reads it, views counted in */

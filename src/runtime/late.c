@@ -100,7 +100,7 @@ cm_status cm_prepare_late(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_
     if (!cm_form_problem(&sol->late, s, sol->in, x.constant, (const cm_tensor *const *)x.outs,
                          &c->target, cm_threads_count(c->threads), &sol->p))
         return CM_OK;
-    cm_select(c->engine, s, &sol->p, &sol->choice);
+    cm_select(c, s, &sol->p, &sol->choice);
     const cm_tactic *t = sol->choice.tactic;
     for (int i = 0; t && i < sol->p.n_in; i++)
         CM_TRY(cm_packed_input(cx, c->engine, s, &sol->p, &sol->choice, i, c->threads,

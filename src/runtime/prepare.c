@@ -243,7 +243,7 @@ static double mode_cost(preparing *p, draft *d, int in_last, int out_last)
     *choice = (cm_choice){.ns = INFINITY};
     if (cm_form_problem(p->cx->scratch, d->s, d->sol->in, d->constant, d->outs, &p->c->target,
                         cm_threads_count(p->c->threads), &problem))
-        cm_select(p->c->engine, d->s, &problem, choice);
+        cm_select(p->c, d->s, &problem, choice);
     cm_arena_restore(p->cx->scratch, mark);
     if (choice->tactic)
         return choice->ns;
@@ -355,16 +355,21 @@ static cm_status plan_conversions(preparing *p, draft *d)
     return CM_OK;
 }
 
-static cm_status use_tactic(preparing *p, draft *d)
+/* Form it for good; one that no tactic takes is kept too, so that reports can say why. */
+static cm_status use_problem(preparing *p, draft *d)
 {
     cm_context *c = p->c;
     cm_solution *sol = d->sol;
     int n = cm_threads_count(c->threads);
     if (!cm_form_problem(&c->bound_arena, d->s, sol->in, d->constant, d->outs, &c->target, n,
-                         &sol->p))
-        return CM_OK; /* out of memory: the reference needs less */
-    sol->way = CM_WAY_TACTIC;
+                         &sol->p)) {
+        sol->p.kind = CM_PROBLEM_EVALUATE;
+        return CM_OK;
+    }
     const cm_tactic *t = sol->choice.tactic;
+    if (!t)
+        return CM_OK;
+    sol->way = CM_WAY_TACTIC;
     CM_NEW_N(p->cx, &c->bound_arena, sol->packed, d->s->plan->n_in, const void *);
     for (int i = 0; i < sol->p.n_in; i++)
         CM_TRY(cm_packed_input(p->cx, c->engine, d->s, &sol->p, &sol->choice, i, c->threads,
@@ -390,8 +395,8 @@ static cm_status settle(preparing *p, draft *d, const unsigned char *labels, int
     d->sol->choice = d->choice[mode][label];
     if (d->view[mode][label])
         d->sol->way = CM_WAY_VIEW;
-    else if (d->sol->choice.tactic)
-        CM_TRY(use_tactic(p, d));
+    else if (d->s->problem)
+        CM_TRY(use_problem(p, d));
     return plan_conversions(p, d);
 }
 

@@ -11,6 +11,7 @@
 #define CM_RUNTIME_RUNTIME_H
 
 #include "plan/plan.h"
+#include "runtime/timings.h"
 
 typedef struct cm_engine cm_engine;
 typedef struct cm_context cm_context;
@@ -50,12 +51,26 @@ typedef void (*cm_profile_fn)(void *user, int step, uint64_t start_ns, uint64_t 
  * memory. */
 typedef void *(*cm_output_fn)(void *user, int output, const cm_tensor *t, size_t bytes);
 
+/* One way of solving a problem, while a tactic is picked. */
+typedef struct cm_candidate {
+    const cm_tactic *tactic;
+    cm_knobs knobs;
+    double predicted_ns, measured_ns; /* measured: NAN where it was not */
+} cm_candidate;
+/* Asked for every problem that is met while shapes are bound: may measure candidates with `threads`, which
+ * nobody else uses meanwhile, and fill in measured_ns. */
+typedef void (*cm_tune_fn)(void *user, uint64_t signature, const cm_problem *p, cm_candidate *list,
+                           int n, cm_threads *threads);
+
 typedef struct cm_context_options {
     int threads;             /* 0: one per core; 1: no thread is made */
     uint64_t seed;           /* of the random generator; 0 is a seed like any other */
     const cm_target *target; /* NULL: the CPU */
     cm_profile_fn profile;
     void *profile_user;
+    const cm_timings *timings; /* besides the plan's own; NULL: none. Outlives the context */
+    cm_tune_fn tune;
+    void *tune_user;
 } cm_context_options;
 
 /* `options` may be NULL. Retains the engine. */
@@ -87,15 +102,22 @@ size_t cm_context_total_bytes(const cm_context *c);
 
 /* How a step runs with the shapes that are bound (a late one: ran last). */
 typedef struct cm_layer_facts {
-    const char *tactic; /* its name; "reference" where no kernel takes it, "view" where nothing runs,
+    const char
+        *tactic;    /* its name; "reference" where no kernel takes it, "view" where nothing runs,
                            "late" before sizes are known */
-    bool reference;     /* worth a flag in reports */
+    bool reference; /* worth a flag in reports */
     double expected_ns; /* by the cost model; 0: not known */
     int n_conversions;  /* inputs that are brought into another layout first */
     bool channels_last; /* output 0 */
     size_t workspace;
 } cm_layer_facts;
 void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out);
+
+/* Each tactic of the step's kind with what it is expected or was measured to take, or why it declines
+ * (then `candidate` is NULL). Only for steps that are bound. */
+typedef void (*cm_tactic_fn)(void *user, const cm_tactic *t, const char *reason,
+                             const cm_candidate *candidate);
+void cm_context_tactics(const cm_context *c, int step, cm_tactic_fn fn, void *user);
 
 /* The caller's memory for output i, used by every run until changed; NULL: ours again. The result is
  * written there straight where that can be, else copied. Too little: the run fails and says how much

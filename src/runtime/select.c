@@ -3,35 +3,129 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "runtime/internal.h"
 
-static void consider(const cm_engine *e, const cm_ready_step *s, const cm_problem *p,
-                     const cm_tactic *t, cm_choice *best)
+enum { MOST_CANDIDATES = 96 };
+
+static uint64_t hash_tensor(uint64_t h, const cm_tensor *t)
+{
+    if (!t)
+        return cm_hash_bytes("-", 1, h);
+    int32_t head[2] = {(int32_t)t->dtype, t->rank};
+    int64_t strides[CM_MAX_RANK];
+    for (int a = 0; a < t->rank; a++)
+        strides[a] = t->dims[a] == 1 ? 0 : t->strides[a];
+    h = cm_hash_bytes(head, sizeof head, h);
+    h = cm_hash_bytes(t->dims, (size_t)t->rank * sizeof *t->dims, h);
+    return cm_hash_bytes(strides, (size_t)t->rank * sizeof *strides, h);
+}
+
+uint64_t cm_signature(const cm_ready_step *s, const cm_problem *p)
+{
+    const cm_plan_step *step = s->plan;
+    int32_t head[4] = {(int32_t)p->kind, p->target.level, p->threads, p->n_operands};
+    uint64_t h = cm_hash_bytes(head, sizeof head, 0);
+    h = cm_hash_bytes(p->op, strlen(p->op), h);
+    if (step->attr_n)
+        h = cm_hash_bytes(step->attr_bytes, step->attr_n, h);
+    for (int i = 0; i < p->n_in; i++) {
+        unsigned char constant = p->constant[i];
+        h = cm_hash_bytes(&constant, 1, hash_tensor(h, p->in[i]));
+    }
+    for (int i = 0; i < p->n_operands; i++)
+        h = hash_tensor(h, p->operands[i]);
+    for (int o = 0; o < p->n_out; o++)
+        h = hash_tensor(h, p->out[o]);
+    const char *program = step->epilogue.program;
+    return program ? cm_hash_bytes(program, strlen(program), h) : h;
+}
+
+static void add_candidates(const cm_problem *p, const cm_tactic *t, cm_candidate *list, int *n)
 {
     cm_knobs knobs[CM_MAX_KNOBS];
     if (t->level > p->target.level || t->reject(p))
         return;
     memset(&knobs[0], 0, sizeof knobs[0]);
-    int n = t->knobs ? t->knobs(p, knobs) : 1;
-    (void)e;
-    (void)s;
-    for (int k = 0; k < n; k++) {
-        double ns = t->cost(p, &knobs[k]);
-        if (ns < best->ns)
-            *best = (cm_choice){t, knobs[k], ns};
+    int n_knobs = t->knobs ? t->knobs(p, knobs) : 1;
+    for (int k = 0; k < n_knobs && *n < MOST_CANDIDATES; k++)
+        list[(*n)++] = (cm_candidate){t, knobs[k], t->cost(p, &knobs[k]), NAN};
+}
+
+static int candidates(const cm_problem *p, cm_candidate *list)
+{
+    int n = 0, n_rows;
+    for (int b = 0; cm_backend_at(b); b++) {
+        const cm_backend *backend = cm_backend_at(b);
+        if (backend->device != p->target.kind)
+            continue;
+        const cm_tactic *rows = backend->tactics(p->kind, &n_rows);
+        for (int i = 0; i < n_rows; i++)
+            add_candidates(p, &rows[i], list, &n);
+    }
+    return n;
+}
+
+static void look_up(const cm_context *c, uint64_t signature, cm_candidate *list, int n)
+{
+    const cm_timings *tables[] = {c->timings, c->engine->timings};
+    for (int k = 0; k < CM_COUNT(tables); k++)
+        for (int i = 0; tables[k] && i < n; i++)
+            if (isnan(list[i].measured_ns))
+                list[i].measured_ns =
+                    cm_timings_find(tables[k], signature, list[i].tactic->name, &list[i].knobs);
+}
+
+void cm_select(const cm_context *c, const cm_ready_step *s, const cm_problem *p, cm_choice *out)
+{
+    cm_candidate list[MOST_CANDIDATES];
+    int n = candidates(p, list);
+    *out = (cm_choice){.ns = INFINITY};
+    if (n && (c->tune || c->timings || c->engine->timings)) {
+        uint64_t signature = cm_signature(s, p);
+        look_up(c, signature, list, n);
+        if (c->tune)
+            c->tune(c->tune_user, signature, p, list, n, c->threads);
+    }
+    bool measured = false;
+    for (int i = 0; i < n; i++)
+        measured = measured || !isnan(list[i].measured_ns);
+    for (int i = 0; i < n; i++) {
+        double ns = measured ? list[i].measured_ns : list[i].predicted_ns;
+        if (ns < out->ns)
+            *out = (cm_choice){list[i].tactic, list[i].knobs, ns};
     }
 }
 
-void cm_select(const cm_engine *e, const cm_ready_step *s, const cm_problem *p, cm_choice *out)
+static void explain_tactic(const cm_context *c, uint64_t signature, const cm_problem *p,
+                           const cm_tactic *t, cm_tactic_fn fn, void *user)
 {
-    *out = (cm_choice){.ns = INFINITY};
+    const char *why = t->level > p->target.level ? "needs a higher instruction set" : t->reject(p);
+    if (why) {
+        fn(user, t, why, NULL);
+        return;
+    }
+    cm_candidate list[MOST_CANDIDATES];
+    int n = 0;
+    add_candidates(p, t, list, &n);
+    look_up(c, signature, list, n);
+    for (int i = 0; i < n; i++)
+        fn(user, t, NULL, &list[i]);
+}
+
+void cm_context_tactics(const cm_context *c, int step, cm_tactic_fn fn, void *user)
+{
+    const cm_solution *sol = &c->solutions[step];
+    const cm_ready_step *s = c->engine->ready[step];
+    if (sol->p.kind == CM_PROBLEM_EVALUATE)
+        return;
+    uint64_t signature = cm_signature(s, &sol->p);
     for (int b = 0; cm_backend_at(b); b++) {
-        const cm_backend *backend = cm_backend_at(b);
         int n;
-        if (backend->device != p->target.kind)
+        if (cm_backend_at(b)->device != sol->p.target.kind)
             continue;
-        const cm_tactic *rows = backend->tactics(p->kind, &n);
+        const cm_tactic *rows = cm_backend_at(b)->tactics(sol->p.kind, &n);
         for (int i = 0; i < n; i++)
-            consider(e, s, p, &rows[i], out);
+            explain_tactic(c, signature, &sol->p, &rows[i], fn, user);
     }
 }

@@ -61,9 +61,12 @@ bool cm_form_problem(cm_arena *arena, const struct cm_ready_step *s, const cm_te
                      const bool *constant, const cm_tensor *const *out, const cm_target *target,
                      int threads, cm_problem *p);
 
-/* The cheapest tactic; choice->tactic NULL and ns INFINITY when none takes the problem. */
-void cm_select(const struct cm_engine *e, const struct cm_ready_step *s, const cm_problem *p,
+/* The cheapest tactic; choice->tactic NULL and ns INFINITY when none takes the problem. What was measured
+ * counts before what is expected. */
+void cm_select(const struct cm_context *c, const struct cm_ready_step *s, const cm_problem *p,
                cm_choice *out);
+/* The same on every machine for the same problem, whatever network it is in. */
+uint64_t cm_signature(const struct cm_ready_step *s, const cm_problem *p);
 
 /* packed.c: input i of the step's problem in the form that the choice wants. *out NULL: as it is. Kept by
  * the engine, shared by its contexts. */

@@ -17,30 +17,19 @@
 #ifndef CM_CPU_EPILOGUE_H
 #define CM_CPU_EPILOGUE_H
 
+#include "cpu/tile.h"
 #include "plan/tactic.h"
 
-enum {
-    CM_EPILOGUE_OPERANDS = 16,
-    CM_EPILOGUE_AXES = 6, /* of rows and of columns, those merged that can be */
-};
-
-/* An operand beside the output's matrix. */
-typedef struct cm_epilogue_operand {
-    const void *data;
-    cm_dtype dtype;
-    int n_axes; /* of rows, outermost first, axes merged where that can be; at least 1 */
-    int64_t dims[CM_EPILOGUE_AXES], strides[CM_EPILOGUE_AXES];
-    int n_col_axes; /* at least 1 */
-    int64_t col_dims[CM_EPILOGUE_AXES], col_strides[CM_EPILOGUE_AXES];
-} cm_epilogue_operand;
+enum { CM_EPILOGUE_OPERANDS = 16 };
 
 typedef struct cm_epilogue_plan {
     const cm_program *program; /* NULL: none */
     int level;
     int n_operands;
-    cm_epilogue_operand operands[CM_EPILOGUE_OPERANDS];
-    cm_epilogue_operand out; /* where the result goes */
+    cm_tile_view operands[CM_EPILOGUE_OPERANDS];
+    cm_tile_view out; /* where the result goes */
     int64_t rows, cols;
+    cm_tile_code code;
 } cm_epilogue_plan;
 
 /* Why tiles of this problem's output cannot be handled (for `reject`), or NULL: all element types that are

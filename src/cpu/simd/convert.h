@@ -1,0 +1,171 @@
+/* convert.h -- runs of elements between their type in memory and float32, with any stride.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_SIMD_CONVERT_H
+#define CM_CPU_SIMD_CONVERT_H
+
+#include "cpu/simd/vec.h"
+#include "plan/dtype.h"
+
+/* VW numbers of float16, where the level converts them. */
+#if VW == 16
+VINLINE vf vf_load_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+VINLINE void vf_store_f16(uint16_t *p, vf v)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+#elif VW == 8
+VINLINE vf vf_load_f16(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+VINLINE void vf_store_f16(uint16_t *p, vf v)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+#else
+VINLINE vf vf_load_f16(const uint16_t *p)
+{
+    float x[VW];
+    for (int i = 0; i < VW; i++)
+        x[i] = cm_f16_to_f32(p[i]);
+    return vf_load(x);
+}
+VINLINE void vf_store_f16(uint16_t *p, vf v)
+{
+    float x[VW];
+    vf_store(x, v);
+    for (int i = 0; i < VW; i++)
+        p[i] = cm_f64_to_f16(x[i]);
+}
+#endif
+
+/* To nearest even; NaN keeps its sign and becomes quiet. */
+VINLINE vi vi_bf16_of(vf v)
+{
+    vi b = vi_bits(v);
+    vi odd = vi_and(vi_shr(b, 16), vi_set(1));
+    vi rounded = vi_shr(vi_add(b, vi_add(odd, vi_set(0x7fff))), 16);
+    vi quiet = vi_or(vi_shr(b, 16), vi_set(0x40));
+    return vi_bits(vf_select(vf_ne(v, v), vf_bits(quiet), vf_bits(rounded)));
+}
+VINLINE void vf_store_bf16(uint16_t *p, vf v)
+{
+    vi h = vi_bf16_of(v);
+#if VW == 16
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(h));
+#elif VW == 8
+    __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(h, h), 0x08);
+    _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(packed));
+#else
+    uint32_t x[VW];
+    memcpy(x, &h, sizeof h);
+    for (int i = 0; i < VW; i++)
+        p[i] = (uint16_t)x[i];
+#endif
+}
+
+VINLINE vf vf_load_narrow(const uint16_t *p, bool bf16)
+{
+    return bf16 ? vf_load_bf16(p) : vf_load_f16(p);
+}
+VINLINE void vf_store_narrow(uint16_t *p, vf v, bool bf16)
+{
+    if (bf16)
+        vf_store_bf16(p, v);
+    else
+        vf_store_f16(p, v);
+}
+
+/* n numbers, `stride` apart in memory; y is dense. The rest of a run goes by way of a vector of its
+ * own, so that nothing beyond it is read or written. */
+VINLINE void load_narrow(float *y, const uint16_t *x, int64_t stride, int64_t n, bool bf16)
+{
+    uint16_t some[VW] = {0};
+    float rest[VW];
+    int64_t i = 0;
+    for (; stride == 1 && i + VW <= n; i += VW)
+        vf_store(y + i, vf_load_narrow(x + i, bf16));
+    for (; i < n; i += VW) {
+        int k = n - i < VW ? (int)(n - i) : VW;
+        for (int l = 0; l < k; l++)
+            some[l] = x[(i + l) * stride];
+        vf_store(rest, vf_load_narrow(some, bf16));
+        memcpy(y + i, rest, (size_t)k * sizeof *y);
+    }
+}
+VINLINE void store_narrow(uint16_t *y, int64_t stride, const float *x, int64_t n, bool bf16)
+{
+    uint16_t some[VW];
+    float rest[VW] = {0};
+    int64_t i = 0;
+    for (; stride == 1 && i + VW <= n; i += VW)
+        vf_store_narrow(y + i, vf_load(x + i), bf16);
+    for (; i < n; i += VW) {
+        int k = n - i < VW ? (int)(n - i) : VW;
+        memcpy(rest, x + i, (size_t)k * sizeof *x);
+        vf_store_narrow(some, vf_load(rest), bf16);
+        for (int l = 0; l < k; l++)
+            y[(i + l) * stride] = some[l];
+    }
+}
+
+#define LOADER(name, type)                                                                         \
+    static void name(float *y, const void *from, int64_t stride, int64_t n)                        \
+    {                                                                                              \
+        const type *x = from;                                                                      \
+        if (stride == 1) {                                                                         \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                y[i] = (float)x[i];                                                                \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            y[i] = (float)x[i * stride];                                                           \
+    }
+LOADER(load_f32, float)
+LOADER(load_u8, uint8_t)
+LOADER(load_i8, int8_t)
+LOADER(load_u16, uint16_t)
+LOADER(load_i16, int16_t)
+#undef LOADER
+
+/* Any byte but 0 is true. */
+static void load_bool(float *y, const void *from, int64_t stride, int64_t n)
+{
+    const uint8_t *x = from;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (float)(x[i * stride] != 0);
+}
+static void load_f16(float *y, const void *from, int64_t stride, int64_t n)
+{
+    load_narrow(y, from, stride, n, false);
+}
+static void load_bf16(float *y, const void *from, int64_t stride, int64_t n)
+{
+    load_narrow(y, from, stride, n, true);
+}
+
+static void store_f32(void *to, int64_t stride, const float *x, int64_t n)
+{
+    float *y = to;
+    for (int64_t i = 0; i < n; i++)
+        y[i * stride] = x[i];
+}
+static void store_bool(void *to, int64_t stride, const float *x, int64_t n)
+{
+    uint8_t *y = to;
+    for (int64_t i = 0; i < n; i++)
+        y[i * stride] = x[i] != 0;
+}
+static void store_f16(void *to, int64_t stride, const float *x, int64_t n)
+{
+    store_narrow(to, stride, x, n, false);
+}
+static void store_bf16(void *to, int64_t stride, const float *x, int64_t n)
+{
+    store_narrow(to, stride, x, n, true);
+}
+
+#endif

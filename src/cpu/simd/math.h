@@ -1,0 +1,199 @@
+/* math.h -- elementary functions on vectors of float32, without branches.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * NaN, infinities, denormals and signed zeros come out as C's Annex F has them. Errors, in units in the
+ * last place of the float32 result, are stated with each function for avx2 and avx512, then in
+ * brackets for generic, which has no fused multiply-add; tests/unit/vector_math.c measures them on all 2^32
+ * arguments. Polynomials come from math_tables.h. sin, cos and pow are in math_wide.h. */
+#ifndef CM_CPU_SIMD_MATH_H
+#define CM_CPU_SIMD_MATH_H
+
+#include <math.h>
+
+#include "cpu/simd/math_tables.h"
+#include "cpu/simd/vec.h"
+
+/* c[0] + c[1] x + ... + c[n - 1] x^(n - 1); n is a constant where this is inlined. */
+VINLINE vf vf_poly(const float *c, int n, vf x)
+{
+    vf p = vf_set(c[n - 1]);
+#pragma GCC unroll 16
+    for (int i = n - 2; i >= 0; i--)
+        p = vf_fma(p, x, vf_set(c[i]));
+    return p;
+}
+#define VF_POLY(c, x) vf_poly(c, (int)(sizeof(c) / sizeof *(c)), x)
+
+/* a * 2^n, n whole, |n| <= 250, rounded once. */
+VINLINE vf vf_scale(vf a, vf n)
+{
+#if VW == 16
+    return _mm512_scalef_ps(a, n);
+#else
+    vi k = vi_of_float(n), half = vi_sar(k, 1), bias = vi_set(127);
+    a = vf_mul(a, vf_bits(vi_shl(vi_add(half, bias), 23)));
+    return vf_mul(a, vf_bits(vi_shl(vi_add(vi_sub(k, half), bias), 23)));
+#endif
+}
+
+/* x = n ln(2) + r with whole n and |r| <= ln(2)/2. The first part of ln(2) has 9 bits, so that n times
+ * it is exact. */
+VINLINE vf vf_reduce_ln2(vf x, vf *n)
+{
+    *n = vf_round(vf_mul(x, vf_set(1.44269504088896340736f)));
+    vf r = vf_fnma(*n, vf_set(0.693359375f), x);
+    return vf_fnma(*n, vf_set(-2.12194440054690583e-4f), r);
+}
+
+/* e^x for -104 <= x <= 89, or NaN. */
+VINLINE vf vf_exp_within(vf x)
+{
+    vf n, r = vf_reduce_ln2(x, &n);
+    vf p = vf_fma(VF_POLY(exp_p, r), vf_mul(r, r), r);
+    return vf_scale(vf_add(p, vf_set(1)), n);
+}
+
+/* 1 ulp (2). */
+VINLINE vf vf_exp(vf x)
+{
+    return vf_exp_within(vf_min(vf_set(89), vf_max(vf_set(-104), x)));
+}
+
+/* e^x - 1 for x <= 80: 2 ulp (2). */
+VINLINE vf vf_expm1_below(vf x)
+{
+    vf n, r = vf_reduce_ln2(vf_max(vf_set(-40), x), &n);
+    vf p = vf_fma(VF_POLY(expm1_p, r), vf_mul(r, r), r);
+    vf t = vf_scale(vf_set(1), n);
+    return vf_fma(p, t, vf_sub(t, vf_set(1)));
+}
+
+/* ln(1 + f) + k ln(2) for sqrt(1/2) <= 1 + f <= sqrt(2) and whole k. */
+VINLINE vf vf_log_sum(vf f, vf k)
+{
+    vf ff = vf_mul(f, f);
+    vf y = vf_mul(vf_mul(VF_POLY(log_p, f), f), ff);
+    y = vf_fma(k, vf_set(-2.12194440054690583e-4f), y);
+    y = vf_fnma(ff, vf_set(0.5f), y);
+    return vf_fma(k, vf_set(0.693359375f), vf_add(f, y));
+}
+
+/* 1 ulp (2). */
+VINLINE vf vf_log(vf x)
+{
+    vm denormal = vf_lt(x, vf_set(0x1p-126f));
+    vi b = vi_bits(vf_select(denormal, vf_mul(x, vf_set(0x1p23f)), x));
+    vi k = vi_sar(vi_sub(b, vi_set(0x3f3504f3)), 23); /* the bits of sqrt(1/2) */
+    vf m = vf_bits(vi_sub(b, vi_shl(k, 23)));
+    vf kf = vf_sub(vf_of_int(k), vf_select(denormal, vf_set(23), vf_zero()));
+    vf y = vf_log_sum(vf_sub(m, vf_set(1)), kf);
+    y = vf_select(vf_lt(x, vf_set(INFINITY)), y, x); /* NaN too */
+    y = vf_select(vf_eq(x, vf_zero()), vf_set(-INFINITY), y);
+    return vf_select(vf_lt(x, vf_zero()), vf_set(NAN), y);
+}
+
+/* ln(1 + e) for 0 <= e <= 1. 1 ulp (2). */
+VINLINE vf vf_log1p_unit(vf e)
+{
+    vm upper = vf_lt(vf_set(0.41421356f), e);
+    vf f = vf_select(upper, vf_mul(vf_sub(e, vf_set(1)), vf_set(0.5f)), e);
+    return vf_log_sum(f, vf_select(upper, vf_set(1), vf_zero()));
+}
+
+/* x + x^3 P(x^2), or 1 - 2 / (e^2x + 1), which beyond 9.1 rounds to 1: 2 ulp (2). */
+VINLINE vf vf_tanh(vf x)
+{
+    vf a = vf_min(vf_set(10), vf_abs(x)), xx = vf_mul(x, x);
+    vf small = vf_fma(vf_mul(VF_POLY(tanh_p, xx), xx), x, x);
+    vf e = vf_exp_within(vf_add(a, a));
+    vf large = vf_sub(vf_set(1), vf_div(vf_set(2), vf_add(e, vf_set(1))));
+    return vf_select(vf_lt(a, vf_set(0.625f)), small, vf_copysign(large, x));
+}
+
+/* 2.5 ulp (3), denormal results too. */
+VINLINE vf vf_sigmoid(vf x)
+{
+    vf e = vf_exp(vf_neg(vf_abs(x)));
+    return vf_div(vf_select(vf_lt(x, vf_zero()), e, vf_set(1)), vf_add(e, vf_set(1)));
+}
+
+/* 2 ulp (2). */
+VINLINE vf vf_erf(vf x)
+{
+    vf a = vf_min(vf_set(3.95f), vf_abs(x));
+    vf small = vf_fma(VF_POLY(erf_p, vf_mul(x, x)), x, x);
+    vf large = vf_sub(vf_set(1), vf_exp_within(vf_neg(VF_POLY(erf_q, a))));
+    return vf_select(vf_lt(a, vf_set(0.92f)), small, vf_copysign(large, x));
+}
+
+/* x/2 (1 + erf(x / sqrt(2))). Off by at most 2^-24 |x| and 2 ulp where x > -1; below, erf's
+ * rounding shows in the difference. */
+VINLINE vf vf_gelu(vf x)
+{
+    vf half = vf_mul(x, vf_set(0.5f));
+    return vf_fma(half, vf_erf(vf_mul(x, vf_set(0.70710678118654752440f))), half);
+}
+
+/* x/2 (1 + tanh(u)) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3). 2 ulp (2) and 2^-24 |x|. */
+VINLINE vf vf_gelu_tanh(vf x)
+{
+    vf cubic = vf_fma(vf_mul(x, x), vf_set(2 * 0.79788456080286535588f * 0.044715f),
+                      vf_set(2 * 0.79788456080286535588f));
+    return vf_mul(x, vf_sigmoid(vf_mul(x, cubic)));
+}
+
+/* 3 ulp (4); below -87, where the sigmoid is denormal, also 2^-149 |x|. */
+VINLINE vf vf_silu(vf x)
+{
+    return vf_mul(x, vf_sigmoid(x));
+}
+
+/* x tanh(ln(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2). 4 ulp (6), below
+ * -87 as vf_silu. */
+VINLINE vf vf_mish(vf x)
+{
+    vf e = vf_exp(vf_min(vf_set(20), x));
+    vf n = vf_mul(e, vf_add(e, vf_set(2)));
+    return vf_mul(x, vf_div(n, vf_add(n, vf_set(2))));
+}
+
+/* 2 ulp (3). */
+VINLINE vf vf_softplus(vf x)
+{
+    vf tail = vf_log1p_unit(vf_exp(vf_neg(vf_abs(x))));
+    return vf_add(vf_max(vf_zero(), x), tail);
+}
+
+VINLINE vf vf_softsign(vf x)
+{
+    return vf_div(x, vf_add(vf_abs(x), vf_set(1)));
+}
+
+/* The smaller and the larger of two, NaN if either is. */
+VINLINE vf vf_min_nan(vf a, vf b)
+{
+    return vf_select(vf_ne(a, a), a, vf_min(a, b));
+}
+VINLINE vf vf_max_nan(vf a, vf b)
+{
+    return vf_select(vf_ne(a, a), a, vf_max(a, b));
+}
+/* x within bounds that are numbers; NaN stays. */
+VINLINE vf vf_clip(vf x, vf low, vf high)
+{
+    return vf_min(high, vf_max(low, x));
+}
+
+VINLINE vf vf_hardswish(vf x)
+{
+    vf t = vf_fma(x, vf_set(1.0f / 6), vf_set(0.5f));
+    return vf_mul(x, vf_clip(t, vf_zero(), vf_set(1)));
+}
+
+VINLINE vf vf_sign(vf x)
+{
+    vf one = vf_copysign(vf_set(1), x);
+    return vf_select(vf_lt(vf_zero(), vf_abs(x)), one, x);
+}
+
+#endif

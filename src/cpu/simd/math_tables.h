@@ -1,0 +1,59 @@
+/* math_tables.h -- polynomials of simd/math.h: written by tests/vector_math_tables.py.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_SIMD_MATH_TABLES_H
+#define CM_CPU_SIMD_MATH_TABLES_H
+
+/* clang-format off */
+/* (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, weighed by r^2/e^r; error 2^-28.2 */
+static const float exp_p[5] = {
+    0x1.fffffc0000000p-2f, 0x1.55548c0000000p-3f, 0x1.5558580000000p-5f, 0x1.123de00000000p-7f,
+    0x1.6ac74e0000000p-10f,
+};
+/* the same with one more term, not weighed; error 2^-29.5 */
+static const float expm1_p[6] = {
+    0x1.0000000000000p-1f, 0x1.5555560000000p-3f, 0x1.5554ea0000000p-5f, 0x1.1110ac0000000p-7f,
+    0x1.6d43280000000p-10f, 0x1.a17e0c0000000p-13f,
+};
+/* (ln(1+f) - f + f^2/2) / f^3 on sqrt(1/2) <= 1+f <= sqrt(2); error 2^-31.8 */
+static const float log_p[10] = {
+    0x1.5555560000000p-2f, -0x1.ffffc00000000p-3f, 0x1.9998c00000000p-3f, -0x1.55679c0000000p-3f,
+    0x1.24c1cc0000000p-3f, -0x1.fc9dce0000000p-4f, 0x1.be2b680000000p-4f, -0x1.b7d1e00000000p-4f,
+    0x1.d15a380000000p-4f, -0x1.1de7a80000000p-4f,
+};
+/* erf(x)/x - 1 in x^2 on |x| <= 0.95; error 2^-29.9 */
+static const float erf_p[7] = {
+    0x1.06eba80000000p-3f, -0x1.8127400000000p-2f, 0x1.ce2d620000000p-4f, -0x1.b800de0000000p-6f,
+    0x1.5448080000000p-8f, -0x1.a5feca0000000p-11f, 0x1.4f640a0000000p-14f,
+};
+/* -ln(erfc(x)) on 0.9 <= x <= 3.95, weighed by erfc; error 2^-32.5 */
+static const float erf_q[8] = {
+    -0x1.65abb00000000p-13f, 0x1.2126980000000p+0f, 0x1.444b420000000p-1f, 0x1.bb56540000000p-4f,
+    -0x1.9b198a0000000p-6f, 0x1.10aaa20000000p-8f, -0x1.c550c20000000p-12f, 0x1.5ed5a60000000p-16f,
+};
+/* (tanh(x)/x - 1) / x^2 in x^2 on |x| <= 0.65; error 2^-31.4 */
+static const float tanh_p[6] = {
+    -0x1.5555520000000p-2f, 0x1.110fe60000000p-3f, -0x1.b9d5940000000p-5f, 0x1.627f220000000p-6f,
+    -0x1.06e7ba0000000p-7f, 0x1.06e8580000000p-9f,
+};
+/* (sin(r)/r - 1) / r^2 in r^2 on |r| <= pi/4; error 2^-32.6 */
+static const float sin_p[4] = {
+    -0x1.5555560000000p-3f, 0x1.1111760000000p-7f, -0x1.a05bba0000000p-13f, 0x1.7cd8360000000p-19f,
+};
+/* (cos(r) - 1 + r^2/2) / r^4 in r^2 on |r| <= pi/4; error 2^-37.2 */
+static const float cos_p[4] = {
+    0x1.5555560000000p-5f, -0x1.6c17620000000p-10f, 0x1.a075e80000000p-16f, -0x1.3724320000000p-22f,
+};
+/* log2((1+s)/(1-s)) / s in s^2; error 2^-45.1 */
+static const double pow_log2[6] = {
+    0x1.71547652b8251p+1, 0x1.ec709dc53c91bp-1, 0x1.2776c293044a8p-1, 0x1.a61a2efd465d4p-2,
+    0x1.47954d3b22203p-2, 0x1.21b173d6fe15bp-2,
+};
+/* 2^f on |f| <= 1/2; error 2^-33.7 */
+static const double pow_exp2[9] = {
+    0x1.ffffffffff79fp-1, 0x1.62e42fef8609cp-1, 0x1.ebfbdff9320afp-3, 0x1.c6b08dd48c158p-5,
+    0x1.3b2ab5c4c8588p-7, 0x1.5d874812d14adp-10, 0x1.430b0e8d38534p-13, 0x1.00f700e21a2cap-16,
+    0x1.649bdbad9b00fp-20,
+};
+/* clang-format on */
+
+#endif

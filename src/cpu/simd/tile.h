@@ -1,0 +1,149 @@
+/* tile.h -- the functions of tiles (cpu/tile.h) at one ISA level.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/tile.h"
+
+#include "cpu/simd/convert.h"
+#include "cpu/simd/math.h"
+#include "cpu/simd/math_wide.h"
+
+/* A function of tiles; `from_a` and the like load vectors, `value` computes from x, y and z. */
+#define BODY(name, get_x, get_y, get_z, value)                                                     \
+    static void name(float *to, const float *a, const float *b, const float *c, int64_t n)         \
+    {                                                                                              \
+        (void)b, (void)c;                                                                          \
+        const vf sa = vf_set(n > 0 ? *a : 0), sb = b && n > 0 ? vf_set(*b) : vf_zero(),            \
+                 sc = c && n > 0 ? vf_set(*c) : vf_zero();                                         \
+        (void)sa, (void)sb, (void)sc;                                                              \
+        int64_t i = 0;                                                                             \
+        for (; i + VW <= n; i += VW) {                                                             \
+            vf x = get_x(a, sa), y = get_y(b, sb), z = get_z(c, sc);                               \
+            (void)y, (void)z;                                                                      \
+            vf_store(to + i, value);                                                               \
+        }                                                                                          \
+        if (i < n) {                                                                               \
+            int rest = (int)(n - i);                                                               \
+            vf x = get_x##_REST(a, sa), y = get_y##_REST(b, sb), z = get_z##_REST(c, sc);          \
+            (void)y, (void)z;                                                                      \
+            vf_store_n(to + i, value, rest);                                                       \
+        }                                                                                          \
+    }
+#define EACH(p, s)      vf_load(p + i)
+#define EACH_REST(p, s) vf_load_n(p + i, rest)
+#define ONE(p, s)       s
+#define ONE_REST(p, s)  s
+#define NONE(p, s)      vf_zero()
+#define NONE_REST(p, s) vf_zero()
+
+#define UNARY(op, value) BODY(op##_each, EACH, NONE, NONE, value)
+#define BINARY(op, value)                                                                          \
+    BODY(op##_each, EACH, EACH, NONE, value)                                                       \
+    BODY(op##_right, EACH, ONE, NONE, value)                                                       \
+    BODY(op##_left, ONE, EACH, NONE, value)
+#define TERNARY(op, value)                                                                         \
+    BODY(op##_each, EACH, EACH, EACH, value)                                                       \
+    BODY(op##_right, EACH, ONE, ONE, value)
+
+/* 1 where the mask is set, else 0. */
+VINLINE vf truth(vm m)
+{
+    return vf_select(m, vf_set(1), vf_zero());
+}
+#define IS(x) vf_ne(x, vf_zero())
+VINLINE vf vf_elu(vf x, vf a)
+{
+    vf below = vf_mul(a, vf_expm1_below(vf_min(vf_zero(), x)));
+    return vf_select(vf_lt(x, vf_zero()), below, x);
+}
+
+UNARY(NEG, vf_neg(x))
+UNARY(ABS, vf_abs(x))
+UNARY(SIGN, vf_sign(x))
+UNARY(FLOOR, vf_floor(x))
+UNARY(CEIL, vf_ceil(x))
+UNARY(ROUND, vf_round(x))
+UNARY(SQRT, vf_sqrt(x))
+UNARY(RSQRT, vf_div(vf_set(1), vf_sqrt(x)))
+UNARY(RECIP, vf_div(vf_set(1), x))
+UNARY(EXP, vf_exp(x))
+UNARY(LOG, vf_log(x))
+UNARY(SIN, vf_sin(x))
+UNARY(COS, vf_cos(x))
+UNARY(TANH, vf_tanh(x))
+UNARY(SIGMOID, vf_sigmoid(x))
+UNARY(ERF, vf_erf(x))
+UNARY(RELU, vf_max(vf_zero(), x))
+UNARY(GELU, vf_gelu(x))
+UNARY(GELU_TANH, vf_gelu_tanh(x))
+UNARY(SILU, vf_silu(x))
+UNARY(MISH, vf_mish(x))
+UNARY(SOFTPLUS, vf_softplus(x))
+UNARY(SOFTSIGN, vf_softsign(x))
+UNARY(HARDSWISH, vf_hardswish(x))
+UNARY(NOT, truth(vf_eq(x, vf_zero())))
+UNARY(IS_NAN, truth(vf_ne(x, x)))
+UNARY(SQUARE, vf_mul(x, x))
+BODY(SPLAT_each, ONE, NONE, NONE, x)
+
+BINARY(ADD, vf_add(x, y))
+BINARY(SUB, vf_sub(x, y))
+BINARY(MUL, vf_mul(x, y))
+BINARY(DIV, vf_div(x, y))
+BINARY(POW, vf_pow(x, y))
+BINARY(MIN, vf_min_nan(x, y))
+BINARY(MAX, vf_max_nan(x, y))
+BINARY(LEAKY, vf_select(vf_lt(x, vf_zero()), vf_mul(x, y), x))
+BINARY(ELU, vf_elu(x, y))
+BINARY(EQ, truth(vf_eq(x, y)))
+BINARY(LT, truth(vf_lt(x, y)))
+BINARY(LE, truth(vf_le(x, y)))
+BINARY(GT, truth(vf_lt(y, x)))
+BINARY(GE, truth(vf_le(y, x)))
+BINARY(AND, vf_select(IS(x), truth(IS(y)), vf_zero()))
+BINARY(OR, vf_select(IS(x), vf_set(1), truth(IS(y))))
+BINARY(XOR, vf_select(IS(x), truth(vf_eq(y, vf_zero())), truth(IS(y))))
+BINARY(ADD_RELU, vf_max(vf_zero(), vf_add(x, y)))
+
+BODY(CLIP_each, EACH, EACH, EACH, vf_min_nan(vf_max_nan(x, y), z))
+BODY(CLIP_right, EACH, ONE, ONE, vf_clip(x, y, z)) /* of bounds that are numbers */
+TERNARY(HARDSIGMOID, vf_clip(vf_fma(x, y, z), vf_zero(), vf_set(1)))
+TERNARY(SELECT, vf_select(IS(x), y, z))
+TERNARY(MUL_ADD, vf_fma(x, y, z))
+
+#define ROW1(id)                                                                                   \
+    {                                                                                              \
+        id##_each, NULL, NULL                                                                      \
+    }
+#define ROW2(id)                                                                                   \
+    {                                                                                              \
+        id##_each, id##_right, id##_left                                                           \
+    }
+#define ROW3(id)                                                                                   \
+    {                                                                                              \
+        id##_each, id##_right, NULL                                                                \
+    }
+#define ROW_OF(arity, id) ROW##arity(id)
+
+const cm_tile_kernels CM_LEVEL(cm_cpu_tile) = {
+    .op =
+        {
+#define X(id, name, arity) [CM_PW_##id] = ROW_OF(arity, id),
+            CM_POINTWISE(X)
+#undef X
+                [CM_TILE_SPLAT] = ROW1(SPLAT),
+            [CM_TILE_SQUARE] = ROW1(SQUARE),
+            [CM_TILE_ADD_RELU] = ROW2(ADD_RELU),
+            [CM_TILE_MUL_ADD] = ROW3(MUL_ADD),
+        },
+    .load = {[CM_F32] = load_f32,
+             [CM_F16] = load_f16,
+             [CM_BF16] = load_bf16,
+             [CM_BOOL] = load_bool,
+             [CM_U8] = load_u8,
+             [CM_I8] = load_i8,
+             [CM_U16] = load_u16,
+             [CM_I16] = load_i16},
+    .store = {[CM_F32] = store_f32,
+              [CM_F16] = store_f16,
+              [CM_BF16] = store_bf16,
+              [CM_BOOL] = store_bool},
+};

@@ -49,6 +49,24 @@ int cm_conv_channel_columns(const cm_tensor *out)
     return n;
 }
 
+/* Axes of size 1 count as columns only where they lie inside all the others; beside none of another
+ * size, every element is a row. */
+int cm_conv_plane_columns(const cm_tensor *out)
+{
+    int n = 0, large = 0;
+    for (int d = 2; d < out->rank; d++)
+        large += out->dims[d] != 1;
+    if (!large)
+        return 0;
+    int64_t widest = 0;
+    for (int d = 2; d < out->rank; d++)
+        if (out->dims[d] != 1 && out->strides[d] > widest)
+            widest = out->strides[d];
+    for (int d = 0; d < out->rank; d++)
+        n += out->dims[d] != 1 ? d >= 2 : out->strides[d] <= widest;
+    return n;
+}
+
 const char *cm_conv_reject_common(const cm_problem *p, int n_col_axes)
 {
     if (p->in[0]->dtype != CM_F32 || p->in[1]->dtype != CM_F32)

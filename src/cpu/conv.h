@@ -18,7 +18,8 @@
     X(conv_winograd_f6, GENERIC)                                                                   \
     X(conv_winograd_f2, GENERIC)                                                                   \
     X(conv_lines_f32, GENERIC)                                                                     \
-    X(conv_indirect_f32, GENERIC)
+    X(conv_indirect_f32, GENERIC)                                                                  \
+    X(conv_planes_f32, GENERIC)
 /* clang-format on */
 
 #define X(stem, level)                                                                             \
@@ -40,6 +41,8 @@ int cm_conv_layout_of(const cm_tensor *t); /* a set of cm_conv_layout; 0: stride
 /* The column axes, as cm_epilogue_init counts them, of a channels-last output: the columns are the
  * channels. */
 int cm_conv_channel_columns(const cm_tensor *out);
+/* Those of a row-major output: the columns are the pixels of a plane, the rows n * c_out. */
+int cm_conv_plane_columns(const cm_tensor *out);
 
 /* What all tactics want of a problem: float32, epilogues in tiles with `n_col_axes`. A
  * sentence, or NULL. */

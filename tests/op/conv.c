@@ -1,4 +1,4 @@
-/* conv.c -- every tactic for convolutions against the reference.
+/* conv.c -- the direct tactics for convolutions (Winograd has its own test) against the reference.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Sums of k products, in float32 against the reference's double: each product and each addition rounds by at
@@ -161,7 +161,7 @@ static void depthwise(void **state)
         shape s = random_shape((int)pick(1, 3));
         s.groups = s.c_in = s.c_out = pick(0, 3) ? pick(1, 40) : pick(1, 600);
         random_axes(&s, s.axes == 1 ? 60 : s.axes == 2 && s.c_in < 100 ? 20 : 6, 7);
-        ran += check_shape(&s, NULL, 1e-5, i % 16 == 0 ? 50 : 0);
+        ran += check_shape(&s, "_f32", 1e-5, i % 16 == 0 ? 50 : 0);
     }
     assert_true(ran > 4000);
 }
@@ -177,7 +177,7 @@ static void dense(void **state)
         s.c_in = s.groups * pick(1, most);
         s.c_out = s.groups * pick(1, most);
         random_axes(&s, (s.axes == 1 ? 60 : s.axes == 2 ? 14 : 5) / (most > 100 ? 3 : 1), 5);
-        ran += check_shape(&s, NULL, 1e-5, i % 16 == 0 ? 200 : 0);
+        ran += check_shape(&s, "_f32", 1e-5, i % 16 == 0 ? 200 : 0);
     }
     assert_true(ran > 8000);
 }
@@ -203,7 +203,7 @@ static void unusual(void **state)
             s.constant = e % 3;
             s.epilogue = e;
             s.dtype = "f32";
-            assert_true(check_shape(&s, NULL, 1e-5, 0) > 0);
+            assert_true(check_shape(&s, "_f32", 1e-5, 0) > 0);
         }
 }
 

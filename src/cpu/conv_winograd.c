@@ -52,6 +52,8 @@ static const char *reject(const cm_problem *p)
         return "Winograd does not pad the depth of a volume";
     if (p->in[0]->dtype != CM_F32 || p->in[1]->dtype != CM_F32 || p->out[0]->dtype != CM_F32)
         return "Winograd computes in float32 from and to float32";
+    if (p->lean)
+        return "Winograd's weights are 1.8 to 7.1 times as large, and memory is short";
     if (!p->constant[1])
         return "Winograd transforms weights ahead of time, so they must be constant";
     if (!(cm_conv_layout_of(p->in[0]) & CM_CONV_CHANNELS_LAST) ||

@@ -46,6 +46,7 @@ typedef struct cm_problem {
     } as;
     cm_target target;
     int threads; /* that will run it */
+    bool lean;   /* memory is short: no packed weights that are much larger than the weights */
 } cm_problem;
 
 /* Tunable numbers; what each means is the tactic's. */

@@ -26,7 +26,8 @@ typedef struct cm_cpu_table {
     X(MOVE, cm_cpu_move)                                                                           \
     X(GATHER, cm_cpu_gather)                                                                       \
     X(QUANTISE, cm_cpu_quantise)                                                                   \
-    X(QMATMUL, cm_cpu_qmatmul)
+    X(QMATMUL, cm_cpu_qmatmul)                                                                     \
+    X(QCONV, cm_cpu_qconv)
 /* clang-format on */
 
 #define X(kind, table) extern const cm_cpu_table table;

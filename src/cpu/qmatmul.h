@@ -29,13 +29,14 @@ typedef struct cm_qpack {
 /* The form for a level; `dots` where that has VNNI. */
 cm_qpack cm_qpack_of(int level, bool dots, int64_t k, int64_t n);
 size_t cm_qpack_bytes(const cm_qpack *q);
-/* Element (l, j) of B is from[offsets ? offsets[l] : l * row, + j * col]; zero point of column j is
+/* Element (l, j) of B is data[row(l) + j * col], row(l) being l * row; with `taps` B is the weights of a
+ * convolution, [column][channel][tap] where l counts channels first. Zero point of column j is
  * zero[j * zero_step] (NULL: 0), which only `pairs` takes off. */
 typedef struct cm_qmatrix {
     const void *data;
     bool is_signed;
     int64_t row, col;
-    const int64_t *offsets;
+    int64_t taps, channels; /* taps 0: a matrix */
     const void *zero;
     int64_t zero_step;
 } cm_qmatrix;
@@ -64,6 +65,14 @@ typedef void cm_qgemm_fn(const cm_qpack *q, const void *packed, const void *a, i
                          int64_t row, int64_t m, int64_t begin, int64_t end, const cm_qfinish *f);
 cm_qgemm_fn cm_cpu_qgemm_dots__avx512;
 cm_qgemm_fn cm_cpu_qgemm_pairs__generic, cm_cpu_qgemm_pairs__avx2, cm_cpu_qgemm_pairs__avx512;
+/* A depthwise convolution of one row of pixels: `taps` pointers to the channels under each of n pixels;
+ * weights: 32 bits for each tap and channel, `width` channels, the upper 16 zero. The finish's `y` is
+ * that of the first pixel. */
+typedef void cm_qdepthwise_fn(const uint8_t *const *from, int64_t n, int64_t taps,
+                              const int32_t *weights, int64_t channels, int64_t width,
+                              bool is_signed, const cm_qfinish *f);
+cm_qdepthwise_fn cm_cpu_qdepthwise__generic, cm_cpu_qdepthwise__avx2, cm_cpu_qdepthwise__avx512;
+
 cm_qgemm_fn *cm_qgemm_of(const cm_qpack *q, int level);
 
 /* Rows of bytes made ready as A: `n` bytes at from to `depth` elements at to; signed ones moved by 128

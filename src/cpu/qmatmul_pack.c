@@ -47,9 +47,13 @@ int32_t cm_qzero(const void *zero, int64_t step, int64_t j, bool is_signed)
     return is_signed ? ((const int8_t *)zero)[j * step] : ((const uint8_t *)zero)[j * step];
 }
 
-static int32_t element(const cm_qmatrix *b, int64_t l, int64_t j)
+static int64_t row_of(const cm_qmatrix *b, int64_t l)
 {
-    int64_t at = (b->offsets ? b->offsets[l] : l * b->row) + j * b->col;
+    return b->taps ? l % b->channels * b->taps + l / b->channels : l * b->row;
+}
+
+static int32_t byte_at(const cm_qmatrix *b, int64_t at)
+{
     return b->is_signed ? ((const int8_t *)b->data)[at] : ((const uint8_t *)b->data)[at];
 }
 
@@ -62,8 +66,9 @@ static void pack_dots(const cm_qpack *q, const cm_qmatrix *b, int64_t panel, int
     memset(sums, 0, (size_t)q->width * sizeof *sums);
     for (int64_t l = 0; l < q->k; l++) {
         int8_t *row = to + l / 4 * 4 * q->width + l % 4;
+        int64_t from = row_of(b, l) + first * b->col;
         for (int64_t j = 0; j < n; j++) {
-            int32_t v = element(b, l, first + j) - shift;
+            int32_t v = byte_at(b, from + j * b->col) - shift;
             row[4 * j] = (int8_t)v;
             sums[j] += v;
         }
@@ -79,8 +84,9 @@ static void pack_pairs(const cm_qpack *q, const cm_qmatrix *b, int64_t panel, in
     memset(to, 0, (size_t)(q->depth * q->width) * sizeof *to);
     for (int64_t l = 0; l < q->k; l++) {
         int16_t *row = to + l / 2 * 2 * q->width + l % 2;
+        int64_t from = row_of(b, l) + first * b->col;
         for (int64_t j = 0; j < n; j++)
-            row[2 * j] = (int16_t)(element(b, l, first + j) - zero[j]);
+            row[2 * j] = (int16_t)(byte_at(b, from + j * b->col) - zero[j]);
     }
 }
 

@@ -204,12 +204,14 @@ typedef struct cm_qmatmul {
     int sums; /* i32, added to the sums; one, or one for each column */
 } cm_qmatmul;
 
-/* The same over patches; zero points pad. Inputs 0 or `x`, and `w` are laid out as cm_conv says. */
+/* The same over patches; the input's zero point pads. */
 typedef struct cm_qconv {
     cm_conv conv; /* bias: there is input `sums` */
     cm_qmode mode;
-    int x, w; /* inputs */
+    int x, w; /* inputs; weights as cm_conv says */
     int x_scale, x_zero, w_scale, w_zero, y_scale, y_zero, sums;
+    bool x_last, y_last; /* channels are innermost; else row-major */
+    bool strided;        /* neither, for one of them */
 } cm_qconv;
 
 typedef enum {

@@ -3,8 +3,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "api/tuned.h"
 #include "api/verify.h"
 #include "cli/precision.h"
+#include "cli/tune.h"
 
 typedef struct {
     cm_model_options model;
@@ -14,6 +16,7 @@ typedef struct {
     int64_t random;
     double tolerance; /* --precision auto */
     cm_texts samples;
+    cm_tune_flags tune;
 } build_options;
 
 /* model.onnx -> model.plan; anything else gets .plan appended. */
@@ -103,14 +106,20 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
     cm_status st = compile_options(cx, o, args[0], &co);
     if (st == CM_OK)
         st = cm_model_import(cx, args[0], &o->model, &m);
+    cm_tuned_options tuned;
+    cm_tune_report report = {0};
+    if (st == CM_OK)
+        st = cm_tune_options_of(cx, &o->tune, &o->model, &tuned);
     uint64_t start = cm_now_ns();
     if (st == CM_OK)
         st = o->verify ? compile_verified(cx, o, args[0], m.network, &co, path)
-                       : cm_compile_file(cx, m.network, &co, path);
+                       : cm_compile_tuned(cx, m.network, &co, &tuned, path, &report);
     double seconds = (double)(cm_now_ns() - start) * 1e-9;
     cm_cli_progress_done(cx);
     if (st == CM_OK && !o->quiet)
         summarise(&m, path, seconds);
+    if (st == CM_OK && !o->quiet && !o->verify)
+        cm_tune_print(&tuned, &report);
     if (st == CM_OK && !o->quiet && co.optimise.precision == CM_PRECISION_TF32)
         printf("tf32 changes nothing on a CPU: its products stay in f32\n");
     cm_model_close(&m);
@@ -132,6 +141,7 @@ static const cm_cli_option table[] = {
      CM_OPT_REAL, offsetof(build_options, tolerance)},
     {"samples", "FILES", "--precision auto: inputs to measure on, .npz (default: random)",
      CM_OPT_TEXTS, offsetof(build_options, samples)},
+    CM_TUNE_OPTIONS(build_options, tune),
     CM_MODEL_OPTIONS(build_options, model),
 };
 
@@ -140,6 +150,7 @@ static void defaults(void *options)
     build_options *o = options;
     o->random = 1;
     o->tolerance = 1e-2;
+    o->tune.level = "quick";
 }
 
 const cm_cli_verb cm_verb_build = {
@@ -153,6 +164,13 @@ const cm_cli_verb cm_verb_build = {
         "first\n"
         "pass that moves an answer further than it may: the output, the element, found and "
         "wanted.\n\n"
+        "--tune quick (the default) times the kernels that may win on this machine for some "
+        "seconds\n"
+        "and leaves the figures in the plan; off goes by the cost model alone and gives the same "
+        "bytes\n"
+        "on every machine; full times all. A plan runs on other machines too: there kernels are "
+        "chosen\n"
+        "when it is opened.\n\n"
         "--precision auto keeps in float32 the nodes that must stay there for the outputs to move "
         "by no\n"
         "more than --tolerance on the samples, puts the rest into float16, or bfloat16 where more "

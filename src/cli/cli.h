@@ -50,6 +50,7 @@ typedef struct cm_cli_verb {
     X(build)                                                                                       \
     X(run)                                                                                         \
     X(bench)                                                                                       \
+    X(tune)                                                                                        \
     X(inspect)                                                                                     \
     X(devices)                                                                                     \
     X(test_onnx)                                                                                   \

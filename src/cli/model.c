@@ -126,6 +126,21 @@ cm_status cm_model_compile_options(cm_ctx *cx, const cm_model_options *o, cm_com
                    o->stop_after, near);
 }
 
+cm_status cm_model_context_options(cm_ctx *cx, const cm_model_options *o, cm_target *target,
+                                   cm_context_options *out)
+{
+    cm_isa isa = cm_cpu_info()->isa;
+    if (o->isa && !cm_isa_parse(o->isa, &isa))
+        return cm_fail(cx, CM_ERR_ARGUMENT, "--isa %s: wanted generic, avx2, avx512 or amx",
+                       o->isa);
+    if (isa > cm_cpu_info()->isa)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "--isa %s: this CPU has only %s", o->isa,
+                       cm_isa_name(cm_cpu_info()->isa));
+    *target = (cm_target){CM_DEVICE_CPU, (int)isa, 0};
+    *out = (cm_context_options){.threads = (int)o->threads, .target = target};
+    return CM_OK;
+}
+
 bool cm_is_plan(const void *bytes, size_t n)
 {
     return n >= sizeof CM_PLAN_MAGIC - 1 && !memcmp(bytes, CM_PLAN_MAGIC, sizeof CM_PLAN_MAGIC - 1);

@@ -27,6 +27,7 @@ typedef struct cm_model_options {
     const char *precision; /* NULL: fp32 */
     cm_texts keep_fp32;    /* nodes that stay in float32 */
     int64_t threads;
+    const char *isa; /* NULL: what the CPU has */
     bool no_optimise;
     int64_t stop_after_rewrite; /* 0: never */
     const char *stop_after;     /* the last pass to run */
@@ -46,6 +47,8 @@ typedef struct cm_model_options {
      offsetof(type, field.keep_fp32)},                                                             \
     {"threads", "N", "threads to run with (0: one per core)", CM_OPT_INT,                          \
      offsetof(type, field.threads)},                                                               \
+    {"isa", "LEVEL", "use no more than generic, avx2, avx512 or amx", CM_OPT_TEXT,                \
+     offsetof(type, field.isa)},                                                                   \
     {"no-optimise", NULL, "build the network as it is written", CM_OPT_FLAG,                       \
      offsetof(type, field.no_optimise)},                                                           \
     {"stop-after", "PASS", "stop the optimiser after this pass", CM_OPT_TEXT,                      \
@@ -57,6 +60,10 @@ typedef struct cm_model_options {
 /* The compiler's options as the verb's options say; fails on an unknown pass. */
 cm_status cm_model_compile_options(cm_ctx *cx, const cm_model_options *o,
                                    cm_compile_options *out) CM_MUST_USE;
+
+/* How contexts run, as the options say; `target` is filled in and pointed to. */
+cm_status cm_model_context_options(cm_ctx *cx, const cm_model_options *o, cm_target *target,
+                                   cm_context_options *out) CM_MUST_USE;
 
 bool cm_is_plan(const void *bytes, size_t n);
 /* Import only; the engine stays NULL. Fails on a plan. */

@@ -130,7 +130,9 @@ static cm_status infer_once(cm_ctx *cx, const run_options *o, cm_model *m, int n
 {
     cm_inputs in;
     cm_context *c = NULL;
-    cm_context_options co = {.threads = (int)o->model.threads};
+    cm_context_options co;
+    cm_target target;
+    CM_TRY(cm_model_context_options(cx, &o->model, &target, &co));
     CM_TRY(gather_inputs(cx, o, m->engine, n_files, files, &in));
     CM_TRY(cm_context_create(cx, m->engine, &co, &c));
     cm_status st = cm_inputs_set(cx, c, &in);

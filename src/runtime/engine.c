@@ -412,6 +412,30 @@ cm_status cm_engine_open_memory(cm_ctx *cx, const void *bytes, size_t n, bool co
     return open_bytes(cx, e, bytes, n, options, out);
 }
 
+cm_status cm_engine_constants(cm_ctx *cx, const cm_engine *e, const cm_tensor *const **out)
+{
+    const cm_plan *p = e->plan;
+    const cm_tensor **list;
+    cm_tensor *tensors;
+    int n = 0;
+    CM_NEW_N(cx, cx->arena, list, p->n_values, const cm_tensor *);
+    CM_NEW_N(cx, cx->arena, tensors, p->n_values, cm_tensor);
+    for (int i = 0; i < p->n_values; i++) {
+        const cm_plan_value *v = &p->values[i];
+        cm_tensor *t = &tensors[i];
+        if (v->storage != CM_STORE_CONSTANT)
+            continue;
+        if (!cm_tensor_shape(t, v->type.dtype, v->type.rank, v->type.dims))
+            return cm_fail(cx, CM_ERR_PLAN, "constant '%s' is too large", v->name);
+        t->data = (void *)e->values[i].data;
+        t->packed = cm_dtype_is_sub_byte(v->type.dtype);
+        t->capacity_bytes = (size_t)v->bytes;
+        list[n++] = t;
+    }
+    *out = list;
+    return CM_OK;
+}
+
 cm_engine *cm_engine_retain(cm_engine *e)
 {
     atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);

@@ -33,6 +33,10 @@ void cm_engine_release(cm_engine *e); /* NULL is fine */
 
 const cm_plan *cm_engine_plan(const cm_engine *e);
 const cm_plan_variant *cm_engine_variant(const cm_engine *e);
+/* One tensor per constant of the plan in order of value index, as the plan writer wants them; tables in
+ * cx->arena, data the engine's. */
+cm_status cm_engine_constants(cm_ctx *cx, const cm_engine *e,
+                              const cm_tensor *const **out) CM_MUST_USE;
 int cm_engine_n_inputs(const cm_engine *e);
 int cm_engine_n_outputs(const cm_engine *e);
 const char *cm_engine_input_name(const cm_engine *e, int i);

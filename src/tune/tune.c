@@ -1,0 +1,184 @@
+/* tune.c -- which candidates are worth timing, and for how long.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "tune/tune.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tune/measure.h"
+
+typedef struct {
+    cm_ctx *cx;
+    const cm_tune_options *o;
+    cm_timings *table;
+    cm_tune_report *report;
+    uint64_t deadline_ns;
+    uint64_t start_ns;
+    cm_status failed;
+    int cap; /* of report->met */
+} tuning;
+
+bool cm_tune_parse(const char *text, cm_tune_level *out)
+{
+    static const char *const names[] = {"off", "quick", "full"};
+    for (int i = 0; i < CM_COUNT(names); i++)
+        if (!strcmp(text, names[i])) {
+            *out = (cm_tune_level)i;
+            return true;
+        }
+    return false;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+bool cm_tune_met(const cm_tune_report *r, uint64_t problem)
+{
+    return r->n_met && bsearch(&problem, r->met, (size_t)r->n_met, sizeof *r->met, compare) != NULL;
+}
+
+static cm_status remember(tuning *t, uint64_t signature)
+{
+    cm_tune_report *r = t->report;
+    if (r->n_met == t->cap) {
+        uint64_t *more;
+        CM_NEW_N(t->cx, t->cx->arena, more, t->cap ? t->cap * 2 : 256, uint64_t);
+        if (r->n_met)
+            memcpy(more, r->met, (size_t)r->n_met * sizeof *more);
+        r->met = more;
+        t->cap = t->cap ? t->cap * 2 : 256;
+    }
+    r->met[r->n_met++] = signature;
+    return CM_OK;
+}
+
+static bool out_of_time(tuning *t)
+{
+    if (t->report->stopped)
+        return true;
+    double done = (double)(cm_now_ns() - t->start_ns) * 1e-6;
+    double total = (double)(t->deadline_ns - t->start_ns) * 1e-6;
+    t->report->stopped =
+        cm_now_ns() > t->deadline_ns || cm_is_cancelled(t->cx) ||
+        cm_report(t->cx, "tuning", (int64_t)(done < total ? done : total), (int64_t)total) != CM_OK;
+    t->cx->message[0] = 0;
+    return t->report->stopped;
+}
+
+static double best_predicted(const cm_candidate *list, int n)
+{
+    double best = INFINITY;
+    for (int i = 0; i < n; i++)
+        best = list[i].predicted_ns < best ? list[i].predicted_ns : best;
+    return best;
+}
+
+/* The next candidate to time: the most promising that was not. -1: none is left that may win. */
+static int next_candidate(const tuning *t, const cm_candidate *list, const bool *done, int n)
+{
+    double limit = t->o->level == CM_TUNE_FULL ? INFINITY : 2.5 * best_predicted(list, n);
+    int next = -1;
+    for (int i = 0; i < n; i++)
+        if (!done[i] && list[i].predicted_ns <= limit &&
+            (next < 0 || list[i].predicted_ns < list[next].predicted_ns))
+            next = i;
+    return next;
+}
+
+static void time_candidates(tuning *t, uint64_t signature, const cm_problem *p, cm_candidate *list,
+                            int n, cm_threads *threads)
+{
+    enum { MOST = 96, QUICK_MOST = 6 };
+    bool done[MOST] = {false};
+    int most = t->o->level == CM_TUNE_FULL ? MOST : QUICK_MOST;
+    int repeats = t->o->level == CM_TUNE_FULL ? 20 : 4;
+    cm_bench_data d;
+    if (n > MOST || !cm_bench_data_init(&d, t->cx->allocator, p))
+        return;
+    double best = INFINITY;
+    for (int k = 0; k < most && !out_of_time(t); k++) {
+        int i = next_candidate(t, list, done, n);
+        if (i < 0)
+            break;
+        done[i] = true;
+        double ns = cm_measure(&d, p, &list[i], threads, 1.5 * best, repeats);
+        if (isnan(ns))
+            continue;
+        list[i].measured_ns = ns;
+        best = ns < best ? ns : best;
+        t->report->measured++;
+        cm_status st =
+            cm_timings_add(t->cx, t->table, signature, list[i].tactic->name, &list[i].knobs, ns);
+        t->failed = t->failed == CM_OK ? st : t->failed;
+    }
+    cm_bench_data_deinit(&d);
+}
+
+/* A problem with one candidate needs no clock, unless its time decides a layout: then the cost model must do. */
+static void meet(void *user, uint64_t signature, const cm_problem *p, cm_candidate *list, int n,
+                 cm_threads *threads)
+{
+    tuning *t = user;
+    t->report->problems++;
+    cm_status st = remember(t, signature);
+    t->failed = t->failed == CM_OK ? st : t->failed;
+    for (int i = 0; i < n; i++) {
+        if (!isnan(list[i].measured_ns)) {
+            t->report->known++;
+            return;
+        }
+    }
+    if (!out_of_time(t))
+        time_candidates(t, signature, p, list, n, threads);
+}
+
+static cm_status bind_shapes(cm_ctx *cx, cm_engine *e, const cm_context_options *co,
+                             const cm_tensor *shapes)
+{
+    cm_context *c;
+    CM_TRY(cm_context_create(cx, e, co, &c));
+    cm_status st = CM_OK;
+    for (int i = 0; st == CM_OK && i < cm_engine_n_inputs(e); i++)
+        st = cm_context_set_shape(cx, c, i, shapes[i].rank, shapes[i].dims);
+    if (st == CM_OK)
+        st = cm_context_bind(cx, c);
+    cm_context_destroy(c);
+    return st;
+}
+
+cm_status cm_tune(cm_ctx *cx, cm_engine *e, const cm_tune_options *o, const cm_tensor *shapes,
+                  cm_timings *table, cm_tune_report *report)
+{
+    static const double budgets[] = {[CM_TUNE_QUICK] = 3, [CM_TUNE_FULL] = 600};
+    *report = (cm_tune_report){0};
+    if (o->level == CM_TUNE_OFF)
+        return CM_OK;
+    double budget = o->budget_seconds > 0 ? o->budget_seconds : budgets[o->level];
+    uint64_t start = cm_now_ns();
+    cm_ctx inner = *cx; /* stopping the tuner does not stop the binding that it is part of */
+    inner.cancel = NULL;
+    inner.deadline_ns = 0;
+    inner.progress = NULL;
+    tuning t = {.cx = cx,
+                .o = o,
+                .table = table,
+                .report = report,
+                .start_ns = start,
+                .deadline_ns = start + (uint64_t)(budget * 1e9)};
+    cm_context_options co = {.threads = o->threads,
+                             .target = &o->target,
+                             .timings = table,
+                             .tune = meet,
+                             .tune_user = &t};
+    cm_status st = bind_shapes(&inner, e, &co, shapes);
+    if (st != CM_OK)
+        memcpy(cx->message, inner.message, sizeof cx->message);
+    if (report->n_met)
+        qsort(report->met, (size_t)report->n_met, sizeof *report->met, compare);
+    report->seconds = (double)(cm_now_ns() - start) * 1e-9;
+    return st == CM_OK ? t.failed : st;
+}

@@ -33,7 +33,7 @@
     X(constant_reshape, CLEAN, false, 0)     /* reshapes without shape arithmetic */               \
     X(unflatten_products, CLEAN, true, 0)    /* rows in the shape that they come in */             \
     X(merge_views, CLEAN, true, 0)           /* one reshape for a chain */                         \
-    X(sink_transposes, CLEAN, true, 0)       /* transposes down, towards each other */             \
+    X(sink_transposes, CLEAN, true, 1e-6)    /* transposes down, towards each other */             \
     X(merge_transposes, CLEAN, true, 0)      /* one transpose for two */                           \
     X(slices_to_split, CLEAN, false, 0)      /* slices that together are the whole */              \
     X(concat_split, CLEAN, true, 0)          /* put together and taken apart again */              \
@@ -67,9 +67,9 @@
     X(fuse_rms_norm, FUSE, false, 1e-5)      /* mean square over the last axes */                  \
     X(fuse_group_norm, FUSE, false, 1e-6)    /* groups of channels, reshaped */                    \
     X(norm_dce, FUSE, true, 0)               /* the pieces */                                      \
-    X(norm_sink, FUSE, true, 0)              /* transposes down from normalisations */             \
+    X(norm_sink, FUSE, true, 1e-6)           /* transposes down from normalisations */             \
     X(conv_as_product, FUSE, false, 1e-6)    /* convolutions of points that are read transposed */ \
-    X(conv_sink, FUSE, true, 0)              /* the transposes behind those */                     \
+    X(conv_sink, FUSE, true, 1e-6)           /* the transposes behind those */                     \
     X(conv_merge, FUSE, true, 0)             /* meet others */                                     \
     X(conv_identity, FUSE, true, 0)          /* and cancel */                                      \
     X(conv_dce, FUSE, true, 0)               /* or have no reader */                               \

@@ -8,14 +8,16 @@
  *
  * Fires on elementwise nodes whose inputs of full rank are all transposed by the same permutation and
  * read by nobody else; other inputs have one element, are constants that can be transposed back now, or have the
- * same elements in the same order when transposed back (a mask of [b,1,t]): axes of size 1 move. Concat,
- * Softmax and LogSoftmax get their axis translated. Moving down only, it ends.
+ * same elements in the same order when transposed back (a mask of [b,1,t]): axes of size 1 move. The transpose may
+ * also be read by the one node that reads the result: Mul(a, Sigmoid(a)). Concat, Softmax and LogSoftmax get their
+ * axis translated, and nodes that work on axes (passes/sink_axes.h) theirs. Moving down only, it ends.
  *
  * needs: types, uses    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>
 
+#include "passes/sink_axes.h"
 #include "passes/transposes.h"
 
 static bool takes_axis(const cm_node *n)
@@ -68,6 +70,23 @@ static cm_status move_ones(cm_rewriter *rw, cm_node *n, cm_value *v, const int64
     return CM_OK;
 }
 
+/* Does nobody read v but n, and the only reader of n, which reads nothing else of more than one element? */
+static bool reads_alone(const cm_value *v, const cm_node *n)
+{
+    if (cm_only_reader(v) == n)
+        return true;
+    const cm_node *m = cm_only_reader(n->out[0]);
+    if (!m || !can_pass(m) || takes_axis(m))
+        return false;
+    for (const cm_use *u = v->uses; u; u = u->next)
+        if (u->node != n && u->node != m)
+            return false;
+    for (int i = 0; i < m->n_in; i++)
+        if (m->in[i] && m->in[i] != v && m->in[i] != n->out[0] && cm_volume(m->in[i]) != 1)
+            return false;
+    return cm_rank(m->out[0]) == cm_rank(v);
+}
+
 /* The permutation that all full-rank inputs of n share. */
 static bool common_perm(const cm_node *n, int64_t *perm)
 {
@@ -81,7 +100,7 @@ static bool common_perm(const cm_node *n, int64_t *perm)
             continue;
         cm_node *t = cm_made_by(v, CM_OP_TRANSPOSE);
         if (t) {
-            if (cm_rank(v) != rank || cm_only_reader(v) != n || !cm_perm(t, p) ||
+            if (cm_rank(v) != rank || !reads_alone(v, n) || !cm_perm(t, p) ||
                 (found && !cm_perm_equal(p, perm, rank)))
                 return false;
             memcpy(perm, p, sizeof p);
@@ -93,7 +112,8 @@ static bool common_perm(const cm_node *n, int64_t *perm)
     for (int i = 0; i < n->n_in && found; i++) {
         const cm_value *v = n->in[i];
         if (v && !cm_made_by(v, CM_OP_TRANSPOSE) && cm_volume(v) != 1 &&
-            !(v->constant && cm_rank(v) == rank) && !is_view_before(v, perm, rank, from, to, &k))
+            !(v->constant && cm_rank(v) >= 0 && !takes_axis(n)) &&
+            !is_view_before(v, perm, rank, from, to, &k))
             return false;
     }
     return found > 0;
@@ -107,10 +127,18 @@ static cm_status input_before(cm_rewriter *rw, cm_node *n, int i, const int64_t 
     cm_node *t = v ? cm_made_by(v, CM_OP_TRANSPOSE) : NULL;
     *out = t ? t->in[0] : v;
     int rank = cm_rank(n->out[0]);
-    if (!v || t || cm_rank(v) != rank || cm_volume(v) == 1)
+    if (!v || t || cm_volume(v) == 1)
         return CM_OK;
     int64_t inverse[CM_MAX_RANK], from[CM_MAX_RANK], to[CM_MAX_RANK];
-    int k;
+    int k = rank - cm_rank(v);
+    if (k > 0) { /* axes of size 1 in front */
+        cm_value *axes;
+        for (int a = 0; a < k; a++)
+            from[a] = a;
+        CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, (int64_t[]){k}, from, &axes));
+        CM_TRY(cm_make(rw, n, CM_OP_UNSQUEEZE, n, (cm_value *[]){v, axes}, 2, 1, &t));
+        v = t->out[0];
+    }
     if (!v->constant && is_view_before(v, perm, rank, from, to, &k))
         return move_ones(rw, n, v, from, to, k, out);
     cm_perm_inverse(perm, rank, inverse);
@@ -148,7 +176,11 @@ CM_PASS(sink_transposes)
 {
     CM_FOR_NODES (n, g) {
         int64_t perm[CM_MAX_RANK];
-        if (!can_pass(n) || cm_rank(n->out[0]) < 0 || !common_perm(n, perm))
+        bool done;
+        CM_TRY(cm_sink_axes(rw, n, &done));
+        if (rw->n_rewrites >= rw->limit)
+            return CM_OK;
+        if (done || !can_pass(n) || cm_rank(n->out[0]) < 0 || !common_perm(n, perm))
             continue;
         if (!cm_rewrite(rw, n))
             return CM_OK;

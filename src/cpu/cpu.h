@@ -22,6 +22,7 @@ typedef struct cm_cpu_table {
 /* X(kind, table). Kinds without one run on their reference. */
 #define CM_CPU_TABLES(X)                                                                           \
     X(ROWS, cm_cpu_rows)                                                                           \
+    X(ATTENTION, cm_cpu_attention)                                                                 \
     X(CONV, cm_cpu_conv)                                                                           \
     X(MOVE, cm_cpu_move)                                                                           \
     X(GATHER, cm_cpu_gather)                                                                       \

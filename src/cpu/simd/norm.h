@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "cpu/rows.h"
-#include "cpu/simd/rows_math.h"
 #include "cpu/simd/vec.h"
 
 enum { PLAIN, SQUARE, MAGNITUDE };

@@ -1,13 +1,8 @@
 /* norm_group.h -- group normalisation: moments of groups whose channels are innermost, and what follows.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/rows.h"
-#include "cpu/simd/rows_math.h"
+#include "cpu/simd/math.h"
 #include "cpu/simd/vec.h"
-
-VINLINE vf vf_silu_(vf x)
-{
-    return vf_div(x, vf_add(vf_set(1), vf_exp(vf_neg(x))));
-}
 
 /* Per channel the sum over positions of x - shift, and of its square where `square` is not NULL. */
 VINLINE void channel_sums(const float *x, int64_t n, int64_t channels, const float *shift,
@@ -83,13 +78,13 @@ static void group_affine(const cm_group_norm *a, const float *x, float *y, int64
         for (; c + VW <= a->channels; c += VW) {
             vf v = vf_sub(vf_load(x + c), vf_load(a->mean + c));
             v = vf_fma(v, vf_load(a->scale + c), vf_load(a->bias + c));
-            vf_store(y + c, a->silu ? vf_silu_(v) : v);
+            vf_store(y + c, a->silu ? vf_silu(v) : v);
         }
         if (c < a->channels) {
             int m = (int)(a->channels - c);
             vf v = vf_sub(vf_load_n(x + c, m), vf_load_n(a->mean + c, m));
             v = vf_fma(v, vf_load_n(a->scale + c, m), vf_load_n(a->bias + c, m));
-            vf_store_n(y + c, a->silu ? vf_silu_(v) : v, m);
+            vf_store_n(y + c, a->silu ? vf_silu(v) : v, m);
         }
     }
 }
@@ -101,10 +96,10 @@ static void affine(const float *x, float *y, int64_t n, float mean, float scale,
     int64_t i = 0;
     for (; i + VW <= n; i += VW) {
         vf v = vf_fma(vf_sub(vf_load(x + i), m), s, b);
-        vf_store(y + i, silu ? vf_silu_(v) : v);
+        vf_store(y + i, silu ? vf_silu(v) : v);
     }
     if (i < n) {
         vf v = vf_fma(vf_sub(vf_load_n(x + i, (int)(n - i)), m), s, b);
-        vf_store_n(y + i, silu ? vf_silu_(v) : v, (int)(n - i));
+        vf_store_n(y + i, silu ? vf_silu(v) : v, (int)(n - i));
     }
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "cpu/rows.h"
+#include "cpu/simd/math.h"
 #include "cpu/simd/rows_math.h"
 #include "cpu/simd/vec.h"
 
@@ -33,20 +34,20 @@ VINLINE float row_exp_sum(const float *x, float *y, int64_t n, float most)
     s[0] = s[1] = s[2] = s[3] = vf_zero();
     for (; i + 4 * VW <= n; i += 4 * VW)
         for (int k = 0; k < 4; k++) {
-            vf e = vf_exp(vf_sub(vf_load(x + i + k * VW), m));
+            vf e = vf_exp_low(vf_sub(vf_load(x + i + k * VW), m));
             if (y)
                 vf_store(y + i + k * VW, e);
             s[k] = vf_add(s[k], e);
         }
     for (; i + VW <= n; i += VW) {
-        vf e = vf_exp(vf_sub(vf_load(x + i), m));
+        vf e = vf_exp_low(vf_sub(vf_load(x + i), m));
         if (y)
             vf_store(y + i, e);
         s[0] = vf_add(s[0], e);
     }
     if (i < n) {
         int left = (int)(n - i);
-        vf e = vf_exp(vf_sub(vf_load_n(x + i, left), m));
+        vf e = vf_exp_low(vf_sub(vf_load_n(x + i, left), m));
         if (y)
             vf_store_n(y + i, e, left);
         s[1] = vf_add(s[1], vf_select(vm_first(left), e, vf_zero()));
@@ -59,8 +60,7 @@ static void softmax_row(const float *x, float *y, int64_t n, bool log)
     float most = row_most(x, n);
     int64_t i = 0;
     if (log) {
-        double sum = row_exp_sum(x, NULL, n, most);
-        vf m = vf_set(most), l = vf_set((float)logf((float)sum));
+        vf m = vf_set(most), l = vf_log(vf_set(row_exp_sum(x, NULL, n, most)));
         for (; i + VW <= n; i += VW)
             vf_store(y + i, vf_sub(vf_sub(vf_load(x + i), m), l));
         if (i < n)
@@ -98,7 +98,7 @@ VINLINE void softmax_vectors(const float *x, int64_t xs, float *y, int64_t ys, i
             m[k] = vf_max(lane_load(x + c * xs, k, v, tail), m[k]);
     for (int64_t c = 0; c < n; c++)
         for (int k = 0; k < v; k++) {
-            vf e = vf_exp(vf_sub(lane_load(x + c * xs, k, v, tail), m[k]));
+            vf e = vf_exp_low(vf_sub(lane_load(x + c * xs, k, v, tail), m[k]));
             s[k] = vf_add(s[k], e);
             if (!log)
                 lane_store(y + c * ys, e, k, v, tail);

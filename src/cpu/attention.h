@@ -1,0 +1,40 @@
+/* attention.h -- the kernels of attention beside its products, per ISA level.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_ATTENTION_H
+#define CM_CPU_ATTENTION_H
+
+#include "plan/tactic.h"
+
+/* What happens to a row of scores before its softmax. */
+typedef struct cm_score {
+    const float *bias; /* NULL: none; elements `bias_step` (0 or 1) apart */
+    int bias_step;
+    const uint8_t *mask; /* NULL: none; 0 forbids */
+    int mask_step;
+    float softcap; /* 0: none */
+    bool fill,
+        biased; /* forbidden scores become mask_value, with the bias; else they take no part */
+    float mask_value;
+    int64_t causal; /* scores from here on are forbidden */
+} cm_score;
+
+typedef struct cm_attention_kernels {
+    /* Scores s[0..n) of one query become exp(s - max), those of [n, zero_to) 0. stats: the largest score and
+     * the sum of exponentials so far (-inf and 0 at first), brought up to date; returns the
+     * factor for what was summed up with the old ones. */
+    float (*score_row)(float *s, int64_t n, int64_t zero_to, const cm_score *a, float stats[2]);
+    /* s[r * s_row + j] = scale * q[r * q_row ...] . k[j * k_step ...], d elements each. */
+    void (*dot_rows)(const float *q, int64_t q_row, int rows, int64_t d, const float *k,
+                     int64_t k_step, int64_t n, float scale, float *s, int64_t s_row);
+    /* o[r * o_row + c] = sum over j of p[r * p_row + j] * v[j * v_step + c], c < d. */
+    void (*weigh_rows)(const float *p, int64_t p_row, int rows, const float *v, int64_t v_step,
+                       int64_t n, int64_t d, float *o, int64_t o_row);
+    /* y = x * factor. */
+    void (*scale)(const float *x, float *y, int64_t n, float factor);
+    bool (*all_finite)(const float *x, int64_t n);
+} cm_attention_kernels;
+
+extern const cm_attention_kernels cm_cpu_attention_kernels__generic, cm_cpu_attention_kernels__avx2,
+    cm_cpu_attention_kernels__avx512;
+
+#endif

@@ -1,0 +1,236 @@
+/* attention_rows.c -- rows of attention's operands: where they lie, what masks make of scores, and results.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "cpu/attention_job.h"
+
+static float get(cm_dtype t, const void *x, int64_t i)
+{
+    return t == CM_F32    ? ((const float *)x)[i]
+           : t == CM_BF16 ? cm_bf16_to_f32(((const uint16_t *)x)[i])
+                          : cm_f16_to_f32(((const uint16_t *)x)[i]);
+}
+
+static void to_f32(cm_dtype t, const void *x, int64_t from, int64_t step, int64_t n, float *to)
+{
+    if (t == CM_F32 && step == 1)
+        memcpy(to, (const float *)x + from, (size_t)n * sizeof *to);
+    else
+        for (int64_t i = 0; i < n; i++)
+            to[i] = get(t, x, from + i * step);
+}
+
+/* Elements of one type, `step` apart, to adjacent ones. */
+static void copy(cm_dtype t, const void *x, int64_t from, int64_t step, int64_t n, void *to)
+{
+    size_t size = cm_dtype_size(t);
+    if (step == 1) {
+        memcpy(to, (const char *)x + (size_t)from * size, (size_t)n * size);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        memcpy((char *)to + (size_t)i * size, (const char *)x + (size_t)(from + i * step) * size,
+               size);
+}
+
+static int64_t query_of(const job *j, int64_t r)
+{
+    return r % j->a->q_len;
+}
+
+static int64_t head_of(const job *j, int64_t unit, int64_t r)
+{
+    return unit % j->a->kv_heads * j->rep + r / j->a->q_len;
+}
+
+/* Row s of past or fresh keys or values of a unit, `from` counting elements. */
+static void row_of(const job *j, int which, int64_t unit, int64_t s, int *input, int64_t *from,
+                   int64_t *step)
+{
+    const cm_attention *a = j->a;
+    int64_t b = unit / a->kv_heads, h = unit % a->kv_heads;
+    if (s < a->past_len) {
+        const cm_tensor *t = j->run->p->in[PAST_K + which];
+        *input = PAST_K + which;
+        *from = b * t->strides[0] + h * t->strides[1] + s * t->strides[2];
+        *step = t->strides[3];
+        return;
+    }
+    const cm_heads *x = which ? &a->v : &a->k;
+    *input = K + which;
+    *from = x->offset + b * x->batch + h * x->head + (s - a->past_len) * x->seq;
+    *step = x->dim;
+}
+
+source cm_attention_source(const job *j, int which, int64_t unit, int64_t from, int64_t to,
+                           float *room)
+{
+    const cm_attention *a = j->a;
+    const cm_run *run = j->run;
+    int64_t size = which ? a->v_head_size : a->head_size, at, step;
+    int input;
+    if (!j->joins[which]) {
+        const cm_heads *x = which ? &a->v : &a->k;
+        row_of(j, which, unit, 0, &input, &at, &step);
+        return (source){(const float *)run->in[input] + at, x->seq, x->dim};
+    }
+    cm_dtype type = run->p->in[K + which]->dtype;
+    bool present = cm_attention_has_present(run->p, which);
+    char *out = present ? (char *)run->out[1 + which] +
+                              (size_t)(unit * j->total * size) * cm_dtype_size(type)
+                        : NULL;
+    for (int64_t s = from; s < to; s++) {
+        row_of(j, which, unit, s, &input, &at, &step);
+        if (out)
+            copy(type, run->in[input], at, step, size,
+                 out + (size_t)(s * size) * cm_dtype_size(type));
+        if (!out || type != CM_F32)
+            to_f32(type, run->in[input], at, step, size, room + s * size);
+    }
+    return (source){out && type == CM_F32 ? (const float *)out : room, size, 1};
+}
+
+void cm_attention_query(const job *j, int64_t unit, int64_t r, float *to)
+{
+    const cm_attention *a = j->a;
+    int64_t from = a->q.offset + unit / a->kv_heads * a->q.batch + head_of(j, unit, r) * a->q.head +
+                   query_of(j, r) * a->q.seq;
+    to_f32(j->run->p->in[Q]->dtype, j->run->in[Q], from, a->q.dim, a->head_size, to);
+}
+
+int64_t cm_attention_sees(const job *j, int64_t r)
+{
+    if (!j->a->causal)
+        return j->total;
+    int64_t n = query_of(j, r) + j->total - j->a->q_len + 1;
+    return n < 0 ? 0 : n;
+}
+
+/* Where the bias or mask of row r begins. */
+static int64_t mask_at(const job *j, int64_t unit, int64_t r, const int64_t *strides,
+                       int64_t batches)
+{
+    return unit / j->a->kv_heads % batches * strides[0] + head_of(j, unit, r) * strides[1] +
+           query_of(j, r) * strides[2];
+}
+
+void cm_attention_score(const job *j, int64_t unit, int64_t r, int64_t from, int64_t n,
+                        const space *w, cm_score *out)
+{
+    const cm_attention *a = j->a;
+    const cm_problem *p = j->run->p;
+    *out = (cm_score){.softcap = a->softcap,
+                      .fill = a->has_mask_value,
+                      .biased = a->bias_last,
+                      .mask_value = a->mask_value,
+                      .causal = cm_max_i64(0, cm_attention_sees(j, r) - from)};
+    if (BIAS < p->n_in && p->in[BIAS]) {
+        int64_t step = a->bias[3], at = mask_at(j, unit, r, a->bias, a->bias_batch) + from * step;
+        out->bias_step = step != 0;
+        out->bias = (const float *)j->run->in[BIAS] + at;
+        if (p->in[BIAS]->dtype != CM_F32 || step > 1) {
+            to_f32(p->in[BIAS]->dtype, j->run->in[BIAS], at, step, step ? n : 1, w->bias);
+            out->bias = w->bias;
+        }
+    }
+    if (MASK < p->n_in && p->in[MASK]) {
+        int64_t step = a->mask[3], at = mask_at(j, unit, r, a->mask, a->mask_batch) + from * step;
+        const uint8_t *m = (const uint8_t *)j->run->in[MASK] + at;
+        out->mask_step = step != 0;
+        out->mask = m;
+        if (step > 1) {
+            for (int64_t i = 0; i < n; i++)
+                w->mask[i] = m[i * step];
+            out->mask = w->mask;
+        }
+    }
+}
+
+/* ---- Results -------------------------------------------------------------------------------- */
+
+static void store(const job *j, int64_t unit, int64_t r, float *o, float factor)
+{
+    const cm_attention *a = j->a;
+    int64_t at = a->y.offset + unit / a->kv_heads * a->y.batch + head_of(j, unit, r) * a->y.head +
+                 query_of(j, r) * a->y.seq;
+    if (j->direct) {
+        float *y = (float *)j->run->out[0] + at;
+        if (a->y.dim == 1)
+            j->kernels->scale(o, y, a->v_head_size, factor);
+        else
+            for (int64_t i = 0; i < a->v_head_size; i++)
+                y[i * a->y.dim] = o[i] * factor;
+        return;
+    }
+    const cm_tensor *y = j->run->p->out[0];
+    int64_t cols = y->dims[y->rank - 1];
+    j->kernels->scale(o, o, a->v_head_size, factor);
+    cm_epilogue_tile(&j->epilogue, at / cols, at % cols, 1, a->v_head_size, o, j->o_ld);
+}
+
+void cm_attention_finish(const job *j, int64_t unit, int64_t r, const source *k, const source *v,
+                         const float *stats, float *o)
+{
+    const cm_attention *a = j->a;
+    float factor = stats[1] == 0 ? 0 : 1 / stats[1];
+    /* Skipped keys weigh nothing only beside a score that is far above theirs. */
+    bool shadowed = j->skips && a->has_mask_value && cm_attention_sees(j, r) < j->total &&
+                    !(stats[0] > a->mask_value + 104);
+    if (shadowed || !j->kernels->all_finite(o, a->v_head_size) || !(stats[1] < 1e30f)) {
+        cm_attention_slow(j, unit, r, k, v, o);
+        factor = 1;
+    }
+    store(j, unit, r, o, factor);
+}
+
+/* The score of key s, -infinity: it takes no part. */
+static double slow_score(const job *j, int64_t unit, int64_t r, const source *k, int64_t s)
+{
+    const cm_attention *a = j->a;
+    const cm_problem *p = j->run->p;
+    bool allowed = s < cm_attention_sees(j, r);
+    double bias = 0, dot = 0;
+    if (MASK < p->n_in && p->in[MASK])
+        allowed =
+            allowed &&
+            ((const uint8_t *)
+                 j->run->in[MASK])[mask_at(j, unit, r, a->mask, a->mask_batch) + s * a->mask[3]];
+    if (BIAS < p->n_in && p->in[BIAS])
+        bias = get(p->in[BIAS]->dtype, j->run->in[BIAS],
+                   mask_at(j, unit, r, a->bias, a->bias_batch) + s * a->bias[3]);
+    if (!allowed)
+        return !a->has_mask_value ? -INFINITY : a->mask_value + (a->bias_last ? bias : 0);
+    if (bias == -INFINITY)
+        return bias;
+    int64_t from = a->q.offset + unit / a->kv_heads * a->q.batch + head_of(j, unit, r) * a->q.head +
+                   query_of(j, r) * a->q.seq;
+    for (int64_t i = 0; i < a->head_size; i++)
+        dot += (double)get(p->in[Q]->dtype, j->run->in[Q], from + i * a->q.dim) *
+               k->at[s * k->seq + i * k->dim];
+    dot *= a->scale;
+    return (a->softcap > 0 ? a->softcap * tanh(dot / a->softcap) : dot) + bias;
+}
+
+void cm_attention_slow(const job *j, int64_t unit, int64_t r, const source *k, const source *v,
+                       float *y)
+{
+    double most = -INFINITY, sum = 0;
+    int64_t size = j->a->v_head_size;
+    for (int64_t s = 0; s < j->total; s++) {
+        double x = slow_score(j, unit, r, k, s);
+        if (x > most || isnan(x))
+            most = x;
+    }
+    memset(y, 0, (size_t)size * sizeof *y);
+    if (most == -INFINITY)
+        return;
+    for (int64_t s = 0; s < j->total; s++)
+        sum += exp(slow_score(j, unit, r, k, s) - most);
+    for (int64_t s = 0; s < j->total; s++) {
+        double weight = exp(slow_score(j, unit, r, k, s) - most) / sum;
+        for (int64_t i = 0; weight != 0 && i < size; i++)
+            y[i] += (float)(weight * v->at[s * v->seq + i * v->dim]);
+    }
+}

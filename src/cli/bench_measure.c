@@ -449,6 +449,7 @@ cm_status cm_bench_profile_steps(cm_ctx *cx, cm_engine *e, const cm_inputs *in,
     *out = (cm_bench_profile){.n_steps = cm_engine_n_steps(e)};
     CM_NEW_N(cx, cx->arena, out->ns, (int64_t)(MOST + 1) * out->n_steps, uint64_t);
     CM_NEW_N(cx, cx->arena, out->total, MOST, uint64_t);
+    CM_NEW_N(cx, cx->arena, out->facts, out->n_steps, cm_layer_facts);
     cm_context_options co = {.threads = cm_bench_threads(how),
                              .target = how->target,
                              .profile = on_step,
@@ -457,6 +458,8 @@ cm_status cm_bench_profile_steps(cm_ctx *cx, cm_engine *e, const cm_inputs *in,
     cm_status st = cm_inputs_set(cx, c, in);
     if (st == CM_OK)
         st = profile_runs(cx, c, seconds, MOST, out);
+    for (int i = 0; i < out->n_steps && st == CM_OK; i++)
+        cm_context_layer(c, i, &out->facts[i]);
     cm_context_destroy(c);
     return st;
 }

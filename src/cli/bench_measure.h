@@ -57,7 +57,8 @@ int cm_bench_threads(const cm_bench_how *how);
 typedef struct cm_bench_profile {
     int runs, n_steps;
     uint64_t *ns;
-    uint64_t *total; /* of each run */
+    uint64_t *total;       /* of each run */
+    cm_layer_facts *facts; /* how each step ran */
 } cm_bench_profile;
 cm_status cm_bench_profile_steps(cm_ctx *cx, cm_engine *e, const cm_inputs *in,
                                  const cm_bench_how *how, double seconds,

@@ -86,12 +86,13 @@ static cm_status print_layers(cm_ctx *cx, const cm_bench_report *r)
         whole += s->kind == CM_STEP_PROBLEM ? v[i].ms : 0; /* control steps hold other steps */
     }
     qsort(v, (size_t)p->n_steps, sizeof *v, slowest_first);
-    printf("\n=== Where the time went, in %d runs of their own ===\n%10s %7s  %-24s %s\n", p->runs,
-           "ms", "share", "operator", "layer");
+    printf("\n=== Where the time went, in %d runs of their own ===\n%10s %7s  %-20s %-28s %s\n",
+           p->runs, "ms", "share", "operator", "tactic", "layer");
     for (int i = 0; i < p->n_steps && i < r->layers; i++) {
         const cm_plan_step *s = cm_engine_step(e, v[i].step);
-        printf("%10.4f %6.1f%%  %-24s %s\n", v[i].ms, whole > 0 ? 100 * v[i].ms / whole : 0,
-               s->op ? s->op : "", s->name);
+        const char *tactic = p->facts[v[i].step].tactic;
+        printf("%10.4f %6.1f%%  %-20s %-28s %s\n", v[i].ms, whole > 0 ? 100 * v[i].ms / whole : 0,
+               s->op ? s->op : "", tactic ? tactic : "", s->name);
     }
     return CM_OK;
 }

@@ -36,6 +36,7 @@
 typedef struct op_case {
     const char *text;
     double tolerance; /* of the output's largest magnitude */
+    double absolute;  /* and this much in any case: sums whose terms cancel */
     int steps;        /* integer outputs: how far they may be off */
     uint32_t seed;
     double low, high;          /* of random float inputs */
@@ -245,7 +246,7 @@ static void op_compare(const op_state *s, const char *what, int o, const cm_tens
             g = cm_get_f64(want->dtype, got, i);
             good = isnan(w)   ? isnan(g)
                    : isinf(w) ? w == g
-                              : fabs(w - g) <= s->c->tolerance * scale + 1e-37;
+                              : fabs(w - g) <= s->c->tolerance * scale + s->c->absolute + 1e-37;
         } else {
             w = (double)cm_get_i64(want->dtype, want->data, i);
             g = (double)cm_get_i64(want->dtype, got, i);

@@ -21,6 +21,7 @@ typedef struct cm_cpu_table {
 /* clang-format off */
 /* X(kind, table). Kinds without one run on their reference. */
 #define CM_CPU_TABLES(X)                                                                           \
+    X(MATMUL, cm_cpu_matmul)                                                                       \
     X(ROWS, cm_cpu_rows)                                                                           \
     X(ATTENTION, cm_cpu_attention)                                                                 \
     X(CONV, cm_cpu_conv)                                                                           \

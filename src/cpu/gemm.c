@@ -75,18 +75,14 @@ typedef enum { IN_PLACE, PACKED_HERE, GIVEN } a_form;
 
 /* Rows that are a multiple of 2 KB apart meet in one or two sets of the first-level cache, which are
  * smaller than a tile. */
-static a_form form_of(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x)
+bool cm_gemm_f32_packs_a(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x)
 {
     if (x->a_packed)
-        return GIVEN;
-    if (!x->scratch)
-        return IN_PLACE;
+        return false;
     if (x->a_col != 1)
-        return PACKED_HERE;
-    if (x->m <= 4)
-        return IN_PLACE;
+        return true;
     bool meet = x->k >= 64 && x->a_row % 512 == 0;
-    return x->n >= (meet ? 2 * g->nr : g->pack_from) ? PACKED_HERE : IN_PLACE;
+    return x->m > 4 && x->n >= (meet ? 2 * g->nr : g->pack_from);
 }
 
 /* A block of k and of rows. */
@@ -97,6 +93,7 @@ typedef struct {
     int64_t l, kc; /* elements of k */
     bool first, last;
     int64_t i, m, tiles; /* rows, from the product's first */
+    int64_t given;       /* GIVEN: the block's first tile among those given */
 } block;
 
 /* Where tile t of the block begins, from the block's first row. */
@@ -104,8 +101,8 @@ static int64_t begin_of(const block *b, int64_t t)
 {
     if (b->form != GIVEN)
         return cm_gemm_tile_begin(b->m, b->tiles, t);
-    int64_t m = b->x->a_packed_m, tiles = cm_gemm_tiles(m, b->g->mr), first = b->x->a_tile;
-    return cm_gemm_tile_begin(m, tiles, first + t) - cm_gemm_tile_begin(m, tiles, first);
+    int64_t m = b->x->a_packed_m, tiles = cm_gemm_tiles(m, b->g->mr);
+    return cm_gemm_tile_begin(m, tiles, b->given + t) - cm_gemm_tile_begin(m, tiles, b->given);
 }
 
 /* Tile t at panel j asks for its share of the next panel. */
@@ -124,7 +121,7 @@ static void run_tile(const block *b, int64_t t, int64_t j)
     int nr = b->g->nr;
     int64_t begin = begin_of(b, t), m = begin_of(b, t + 1) - begin, i = b->i + begin;
     bool tail = x->b_tail && x->n - j < nr;
-    int64_t ldb = tail ? nr : x->ldb;
+    int64_t ldb = tail || !x->ldb ? nr : x->ldb;
     const float *rows[CM_GEMM_MAX_MR];
     cm_gemm_tile tile = {.runs = 1,
                          .k = b->kc,
@@ -149,7 +146,7 @@ static void run_tile(const block *b, int64_t t, int64_t j)
     }
     if (b->form == GIVEN) {
         int64_t all = x->a_packed_m;
-        int64_t at = cm_gemm_tile_begin(all, cm_gemm_tiles(all, b->g->mr), x->a_tile + t);
+        int64_t at = cm_gemm_tile_begin(all, cm_gemm_tiles(all, b->g->mr), b->given + t);
         tile.a = x->a_packed + at * x->k + b->l * m;
     } else {
         tile.a = (const float *)x->scratch + begin * b->kc;
@@ -202,28 +199,39 @@ static void run_block(const block *b)
         panel_by_panel(b);
 }
 
+/* The block of rows from i on. */
+static void begin_block(block *b, int64_t i, int64_t mc)
+{
+    int mr = b->g->mr;
+    const cm_gemm_f32_args *x = b->x;
+    b->i = i;
+    if (b->form != GIVEN) {
+        b->m = least(mc, x->m - i);
+        b->tiles = cm_gemm_tiles(b->m, mr);
+        return;
+    }
+    b->given = i == 0 ? x->a_tile : b->given + b->tiles;
+    int64_t most = least(div_up(mc, mr), cm_gemm_tiles(x->a_packed_m, mr) - b->given);
+    for (b->tiles = 0; b->tiles < most && i + begin_of(b, b->tiles) < x->m;)
+        b->tiles++;
+    b->m = begin_of(b, b->tiles);
+}
+
 void cm_gemm_f32(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x)
 {
     if (x->m <= 0 || x->n <= 0)
         return;
-    a_form form = form_of(g, x);
-    int64_t kc = block_k(g, x->k), l = 0;
-    int64_t mc = form == PACKED_HERE ? block_m(g, x->m, kc) : x->m;
+    int64_t kc = block_k(g, x->k), mc = block_m(g, x->m, kc), l = 0;
+    block b = {.g = g, .x = x, .form = x->a_packed ? GIVEN : IN_PLACE};
+    if (x->scratch && cm_gemm_f32_packs_a(g, x))
+        b.form = PACKED_HERE;
     do {
-        for (int64_t i = 0; i < x->m; i += mc) {
-            block b = {.g = g,
-                       .x = x,
-                       .form = form,
-                       .l = l,
-                       .kc = least(kc, x->k - l),
-                       .first = l == 0,
-                       .last = x->k - l <= kc,
-                       .i = i,
-                       .m = least(mc, x->m - i)};
-            b.tiles = cm_gemm_tiles(b.m, g->mr);
-            if (form == GIVEN)
-                for (b.tiles = 0; begin_of(&b, b.tiles) < b.m;)
-                    b.tiles++;
+        b.l = l;
+        b.kc = least(kc, x->k - l);
+        b.first = l == 0;
+        b.last = x->k - l <= kc;
+        for (int64_t i = 0; i < x->m; i += b.m) {
+            begin_block(&b, i, mc);
             run_block(&b);
         }
         l += kc;

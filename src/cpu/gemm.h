@@ -75,7 +75,7 @@ typedef struct cm_gemm_f32_args {
      * end with a tile. NULL: `a` it is. */
     const float *a_packed;
     int64_t a_packed_m, a_tile;
-    /* Panel p at b + p * b_panel, its rows ldb apart. Packed as one: b_panel = k * nr, ldb = nr; a matrix as
+    /* Panel p at b + p * b_panel, its rows ldb apart. Packed as one: b_panel = k * nr, ldb = nr (or 0); a matrix as
      * it lies, its columns adjacent: b_panel = nr, ldb its row stride, and where n is no multiple of nr
      * the last panel packed apart in b_tail. To do columns [j, ...) of a larger product, j a multiple of nr,
      * pass b + j / nr * b_panel. */
@@ -98,6 +98,8 @@ typedef struct cm_gemm_f32_args {
 
 size_t cm_gemm_f32_scratch(const cm_gemm_f32_kernel *g, int64_t m, int64_t k);
 void cm_gemm_f32(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x);
+/* Would it pack A, given scratch? Looks at m, n, k and how A lies. */
+bool cm_gemm_f32_packs_a(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x);
 
 /* All of A, m * k floats, into tiles that every product with it can use. */
 void cm_gemm_f32_pack_a(const cm_gemm_f32_kernel *g, int64_t m, int64_t k, const float *a,

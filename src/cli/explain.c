@@ -3,11 +3,11 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "cli/model.h"
+#include "cli/explain_tactics.h"
 
 typedef struct {
     cm_model_options model;
-    bool json;
+    bool json, tactics;
 } explain_options;
 
 static int count_misses(const cm_near_miss *m, const char *pass)
@@ -93,31 +93,65 @@ static cm_status explain(cm_ctx *cx, const explain_options *o, const char *path,
     return CM_OK;
 }
 
+/* The kernels of a plan, or of the plan that a model would become. */
+static cm_status explain_plan(cm_ctx *cx, const explain_options *o, const char *path, cm_model *m)
+{
+    CM_TRY(cm_model_open(cx, path, &o->model, m));
+    json_t *layers = o->json ? json_array() : NULL;
+    cm_status st = cm_explain_tactics(cx, m->engine, &o->model, layers);
+    if (st == CM_OK && layers) {
+        json_dumpf(layers, stdout, JSON_INDENT(2));
+        printf("\n");
+    }
+    json_decref(layers);
+    return st;
+}
+
+static cm_status is_plan(cm_ctx *cx, const char *path, bool *out)
+{
+    cm_mapping m;
+    CM_TRY(cm_file_map(cx, path, &m));
+    *out = cm_is_plan(m.data, m.n);
+    cm_file_unmap(&m);
+    return CM_OK;
+}
+
 static int run(cm_ctx *cx, void *options, int n_args, const char **args)
 {
+    const explain_options *o = options;
     if (n_args != 1)
-        return cm_cli_failed(cx, cm_fail(cx, CM_ERR_ARGUMENT, "explain needs one model"));
+        return cm_cli_failed(cx, cm_fail(cx, CM_ERR_ARGUMENT, "explain needs one model or plan"));
     cm_model m = {0};
-    cm_status st = explain(cx, options, args[0], &m);
+    bool plan = false;
+    cm_status st = is_plan(cx, args[0], &plan);
+    if (st == CM_OK)
+        st = plan || o->tactics ? explain_plan(cx, o, args[0], &m) : explain(cx, o, args[0], &m);
     cm_model_close(&m);
     return st == CM_OK ? CM_EXIT_OK : cm_cli_failed(cx, st);
 }
 
 static const cm_cli_option table[] = {
     {"json", NULL, "print it as JSON", CM_OPT_FLAG, offsetof(explain_options, json)},
+    {"tactics", NULL, "of a model: the kernels of its plan, as for a plan", CM_OPT_FLAG,
+     offsetof(explain_options, tactics)},
     CM_MODEL_OPTIONS(explain_options, model),
 };
 
 const cm_cli_verb cm_verb_explain = {
     .name = "explain",
-    .summary = "what was fused, and what almost was",
-    .usage = "[OPTION]... MODEL",
+    .summary = "why each layer is as it is",
+    .usage = "[OPTION]... MODEL|PLAN",
     .details =
         "Optimises a model and lists the patterns that almost matched, pass by pass, each with "
         "its\n"
         "node and the condition that failed. Then every layer of the optimised network with the\n"
-        "nodes of the model that it covers.",
+        "nodes of the model that it covers.\n\n"
+        "Of a plan it lists for each layer the kernel that runs it on this machine (*), the others "
+        "with\n"
+        "the time each was measured or is expected to take, and those that decline, with the "
+        "reason.",
     .examples = "  cameo explain model.onnx\n"
+                "  cameo explain model.plan --threads 1\n"
                 "  cameo explain model.onnx --json | jq '.almostMatched[].reason'\n",
     .options_bytes = sizeof(explain_options),
     .options = table,

@@ -182,6 +182,23 @@ static void dense(void **state)
     assert_true(ran > 8000);
 }
 
+static void transposed(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (int i = 0; i < 800; i++) {
+        shape s = random_shape((int)pick(1, 3));
+        s.transposed = true;
+        s.groups = pick(0, 3) ? 1 : pick(1, 5);
+        int64_t most = pick(0, 3) ? 12 : 40;
+        s.c_in = s.groups * pick(1, most);
+        s.c_out = s.groups * pick(1, most);
+        random_axes(&s, s.axes == 1 ? 60 : s.axes == 2 ? 9 : 3, s.axes == 1 ? 16 : 4);
+        ran += check_shape(&s, "_f32", 1e-5, i % 16 == 0 ? 200 : 0);
+    }
+    assert_true(ran > 4000);
+}
+
 /* Windows of more positions than pointers fit; pixels that meet in one set of the cache. */
 static void unusual(void **state)
 {
@@ -195,6 +212,9 @@ static void unusual(void **state)
         {1, 2, 1, 256, 300, {31}, {3}, {2}, {1}, {1}, {1}},
         {2, 1, 1, 1, 1, {30, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
         {2, 1, 1, 64, 32, {40, 41}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 1, 1, 3, 5, {9, 7}, {23, 19}, {1, 2}, {1, 1}, {9, 9}, {9, 9}, .transposed = true},
+        {2, 2, 1, 64, 96, {9, 17}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, .transposed = true},
+        {1, 1, 1, 20, 30, {150}, {16}, {8}, {1}, {4}, {4}, .transposed = true},
     };
     for (int i = 0; i < CM_COUNT(shapes); i++)
         for (int e = 0; e < CM_COUNT(epilogues); e++) {
@@ -213,6 +233,7 @@ int main(void)
         cmocka_unit_test(depthwise),
         cmocka_unit_test(dense),
         cmocka_unit_test(unusual),
+        cmocka_unit_test(transposed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ def check_network(cameo, folder, limits, plan, tmp):
                 return f"set {k}, output '{name}': {why}"
         if plan:
             path = os.path.join(tmp, "m.plan")
-            subprocess.run([cameo, "build", model, "--output", path, "--quiet"], check=True,
+            subprocess.run([cameo, "build", model, "--output", path, "--quiet", "--tune", "off"], check=True,
                            capture_output=True, text=True)
             again = run(cameo, path, set_folder, n_inputs, os.path.join(tmp, "b.npz"))
             for name in names:

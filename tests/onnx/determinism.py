@@ -21,7 +21,7 @@ OPTIONS = ([], ["--no-optimise"], ["--precision", "fp16"])
 
 
 def build(cameo, model, options, path):
-    r = subprocess.run([cameo, "build", model, "--quiet", "--output", path, *options], capture_output=True, text=True,
+    r = subprocess.run([cameo, "build", model, "--quiet", "--tune", "off", "--output", path, *options], capture_output=True, text=True,
                        timeout=600, env={**os.environ, "MALLOC_PERTURB_": str(os.getpid() % 255 + 1)})
     if r.returncode:
         return None, r.stderr.strip()

@@ -196,7 +196,7 @@ def check(cameo, path, sizes, types, tmp):
 def check_with(cameo, path, sizes, types, tmp, options):
     wrong = []
     plan = os.path.join(tmp, "dynamic.plan")
-    run(cameo, "build", path, "--quiet", "--output", plan, *options)
+    run(cameo, "build", path, "--quiet", "--tune", "off", "--output", plan, *options)
     proto = onnx.load(path, load_external_data=False)
     constants = {t.name for t in proto.graph.initializer}
     values = [v for v in proto.graph.input if v.name not in constants]
@@ -212,11 +212,11 @@ def check_with(cameo, path, sizes, types, tmp, options):
         at = ",".join(f"{k}={v}" for k, v in s.items())
         found = outputs(cameo, plan, inputs, tmp)
         fixed = os.path.join(tmp, "fixed.plan")
-        run(cameo, "build", path, "--quiet", "--output", fixed, *options, *[f"--dim={k}={v}" for k, v in s.items()])
+        run(cameo, "build", path, "--quiet", "--tune", "off", "--output", fixed, *options, *[f"--dim={k}={v}" for k, v in s.items()])
         if not agree(found, outputs(cameo, fixed, inputs, tmp), options):
             wrong.append(f"at {at}: a plan with --dim {options} has other answers")
         shapes = [f"--shape={n}={'x'.join(map(str, d.shape))}" for n, d in data.items() if d.ndim]
-        run(cameo, "build", path, "--quiet", "--output", fixed, *options, *shapes)
+        run(cameo, "build", path, "--quiet", "--tune", "off", "--output", fixed, *options, *shapes)
         if not agree(found, outputs(cameo, fixed, inputs, tmp), options):
             wrong.append(f"at {at}: a plan with --shape {options} has other answers")
         sentence = closely(path, data, found)
@@ -242,7 +242,7 @@ def check_shared(cameo, path, tmp):
         found = []
         for fixed in ([], shapes):
             plan, out = os.path.join(tmp, "shared.plan"), os.path.join(tmp, "shared.npz")
-            run(cameo, "build", path, "--quiet", "--output", plan, *options, *fixed)
+            run(cameo, "build", path, "--quiet", "--tune", "off", "--output", plan, *options, *fixed)
             run(cameo, "run", plan, *files, "--output", out)
             with np.load(out) as z:
                 found.append({k: z[k] for k in z.files})

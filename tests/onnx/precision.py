@@ -49,7 +49,7 @@ def check(cameo, folder, middle, tolerance, wanted):
     sample, out = os.path.join(folder, "in.npz"), os.path.join(folder, "out.npz")
     save(model, middle)
     np.savez(sample, x=rng.standard_normal((16, 32)).astype(np.float32))
-    text = says(cameo, "build", model, "--output", plan, "--precision", "auto", "--tolerance", str(tolerance),
+    text = says(cameo, "build", model, "--tune", "off", "--output", plan, "--precision", "auto", "--tolerance", str(tolerance),
                 "--samples", sample)
     assert re.search(wanted, text), f"middle {middle}, tolerance {tolerance}: wanted '{wanted}' in: {text}"
     answers = []
@@ -74,7 +74,7 @@ def main():
             except AssertionError as e:
                 wrong += 1
                 print(e)
-        text = says(cameo, "build", os.path.join(folder, "m.onnx"), "--output", os.path.join(folder, "m.plan"),
+        text = says(cameo, "build", os.path.join(folder, "m.onnx"), "--tune", "off", "--output", os.path.join(folder, "m.plan"),
                     "--precision", "tf32")
         if "tf32 changes nothing on a CPU" not in text:
             wrong += 1

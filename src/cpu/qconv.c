@@ -1,13 +1,10 @@
 /* qconv.c -- QCONV: convolutions of bytes as products with patches.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A block of output pixels is a block of rows: the bytes under the kernel, tap by tap with the channels
- * innermost, padding being the zero point. Patches of one block are gathered by the thread that
- * multiplies them, into room of its own. */
+ * The rows of the product are read from the padded image itself: under an output pixel lie runs of bytes,
+ * one for each row of the kernel (for each tap, where taps are apart or groups cut the channels), and
+ * pixels of a line are a constant step apart. */
 #include "cpu/qconv.h"
-
-#include <stdatomic.h>
-#include <string.h>
 
 #include "base/cpu.h"
 #include "base/size.h"
@@ -32,12 +29,29 @@ static int64_t taps_of(const cm_conv *c)
     return c->kernel[0] * c->kernel[1] * c->kernel[2];
 }
 
+/* Are the taps of a kernel's row one run? */
+static bool whole_rows(const cm_conv *c)
+{
+    return c->groups == 1 && (c->dilation[2] == 1 || c->kernel[2] == 1);
+}
+
+static int64_t runs_of(const cm_conv *c)
+{
+    return whole_rows(c) ? c->kernel[0] * c->kernel[1] : taps_of(c);
+}
+
 /* The weights of one group. */
 static cm_qpack pack_of(const cm_problem *p, bool dots)
 {
     const cm_conv *c = &p->as.qconv.conv;
-    return cm_qpack_of(p->target.level, dots, c->c_in / c->groups * taps_of(c),
-                       c->c_out / c->groups);
+    int64_t runs = runs_of(c), k = c->c_in / c->groups * taps_of(c);
+    return cm_qpack_of(p->target.level, dots, runs, k / runs, c->c_out / c->groups);
+}
+
+static cm_qconv_images images_of(const cm_problem *p, const cm_qpack *q)
+{
+    bool is_signed = p->in[p->as.qconv.x]->dtype == CM_I8;
+    return cm_qconv_images_of(p, cm_qrow_form_of(q, is_signed), q->depth / q->runs, q->k / q->runs);
 }
 
 static size_t rounded(size_t n)
@@ -45,56 +59,23 @@ static size_t rounded(size_t n)
     return (n + 63) & ~(size_t)63;
 }
 
-/* Are the rows of the product the image itself? */
-static bool in_place(const cm_problem *p, const cm_qpack *q)
-{
-    const cm_conv *c = &p->as.qconv.conv;
-    bool plain = q->dots && p->in[p->as.qconv.x]->dtype == CM_U8 && q->depth == c->c_in;
-    for (int d = 0; d < 3; d++)
-        plain = plain && c->kernel[d] == 1 && c->stride[d] == 1 && c->pad[d] == 0 &&
-                c->out[d] == c->in[d];
-    return plain;
-}
-
-/* After the images: tables of each group, then for each thread a block of rows and one row of bytes. */
-typedef struct {
-    cm_qconv_images images;
-    size_t tables, table_bytes, rows, row_bytes, slot_bytes, bytes;
-} parts;
-
-static parts parts_of(const cm_problem *p, const cm_qpack *q)
-{
-    const cm_conv *c = &p->as.qconv.conv;
-    parts w = {.images = cm_qconv_images_of(p)};
-    w.tables = w.images.bytes;
-    w.table_bytes = rounded(cm_qtables_bytes(q));
-    w.rows = w.tables + w.table_bytes * (size_t)c->groups;
-    w.row_bytes = (size_t)q->depth * (q->dots ? 1 : 2);
-    w.slot_bytes =
-        in_place(p, q) ? 0 : rounded(CM_QGEMM_ROWS * w.row_bytes) + rounded((size_t)q->k);
-    w.bytes = w.rows + w.slot_bytes * (size_t)(p->threads > 1 ? p->threads : 1);
-    return w;
-}
-
 static double cost_of(const cm_problem *p, bool dots)
 {
     const cm_conv *c = &p->as.qconv.conv;
     cm_qpack q = pack_of(p, dots);
-    cm_qconv_images m = cm_qconv_images_of(p);
+    cm_qconv_images m = images_of(p, &q);
     double rows = (double)(c->n * m.out_pixels), k = (double)q.depth;
     double n = (double)(c->groups * q.panels * q.width);
     double speed = cm_cpu_flops_per_ns(&p->target) / 2 * (dots ? 3.5 : 1.5);
-    double ns = 200 + rows * n * k / speed + rows * n * 0.1;
-    if (!in_place(p, &q)) /* patches */
-        ns += rows * (double)c->groups * (k * (dots ? 0.05 : 0.1) + (double)taps_of(c));
-    ns += cm_qconv_images_cost(p);
-    return ns / cm_cpu_speedup(p, rows / 16);
+    double ns = 200 + rows * n * k / speed + rows * n * 0.1 + cm_qconv_images_cost(p, &m);
+    return ns / cm_cpu_speedup(p, rows * n * k / 400000);
 }
 
+/* After the images: tables of each group. */
 static size_t workspace_of(const cm_problem *p, bool dots)
 {
     cm_qpack q = pack_of(p, dots);
-    return parts_of(p, &q).bytes;
+    return images_of(p, &q).bytes + rounded(cm_qtables_bytes(&q)) * (size_t)p->as.qconv.conv.groups;
 }
 
 static cm_qmatrix weights_of(const cm_problem *p, const void *from, const void *zero, int64_t group)
@@ -133,87 +114,64 @@ typedef struct {
     const cm_run *r;
     const cm_conv *c;
     cm_qpack q;
-    parts w;
+    cm_qconv_images images;
     cm_qfinish finish;
-    const uint8_t *x;
-    bool x_signed, in_place;
+    const char *x;
+    bool x_signed;
     bool zeros; /* some weights have a zero point that row sums are needed for */
     int32_t x_zero;
-    int64_t block, tasks; /* pixels of a task; tasks of an image, all groups of one after another */
-    atomic_llong next;
+    int64_t block_lines, block_pixels; /* output pixels of a task: lines, or part of a line */
+    int64_t line_blocks, pixel_blocks; /* tasks of an image, for each group */
+    int64_t offsets[CM_QCONV_MOST_TAPS];
 } job;
 
-/* The bytes under the kernel at one pixel. */
-static void gather(const job *j, int64_t pixel, int64_t group, uint8_t *to)
+static char *table_of(const job *j, int64_t group)
 {
-    const cm_conv *c = j->c;
-    int64_t channels = c->c_in / c->groups, wide = c->kernel[2];
-    int64_t at[3], rest = pixel;
-    for (int d = 2; d >= 0; rest /= c->out[d--])
-        at[d] = rest % c->out[d] * c->stride[d] - c->pad[d];
-    bool run = c->dilation[2] == 1 && c->groups == 1 && at[2] >= 0 && at[2] + wide <= c->in[2];
-    for (int64_t kd = 0; kd < c->kernel[0]; kd++)
-        for (int64_t kh = 0; kh < c->kernel[1]; kh++, to += wide * channels) {
-            int64_t d = at[0] + kd * c->dilation[0], h = at[1] + kh * c->dilation[1];
-            if (d < 0 || d >= c->in[0] || h < 0 || h >= c->in[1]) {
-                memset(to, (uint8_t)j->x_zero, (size_t)(wide * channels));
-                continue;
-            }
-            const uint8_t *line = j->x + (d * c->in[1] + h) * c->in[2] * c->c_in + group * channels;
-            if (run) {
-                memcpy(to, line + at[2] * c->c_in, (size_t)(wide * channels));
-                continue;
-            }
-            for (int64_t kw = 0; kw < wide; kw++) {
-                int64_t w = at[2] + kw * c->dilation[2];
-                if (w < 0 || w >= c->in[2])
-                    memset(to + kw * channels, (uint8_t)j->x_zero, (size_t)channels);
-                else
-                    memcpy(to + kw * channels, line + w * c->c_in, (size_t)channels);
-            }
-        }
+    return (char *)j->r->workspace + j->images.bytes +
+           (size_t)group * rounded(cm_qtables_bytes(&j->q));
 }
 
-static void run_task(const job *j, int64_t task, char *slot)
+static void run_task(const job *j, int64_t group, int64_t line, int64_t pixel)
 {
-    int64_t group = task % j->c->groups, first = task / j->c->groups * j->block;
-    int64_t m = cm_min_i64(j->block, j->w.images.out_pixels - first);
     const cm_qpack *q = &j->q;
+    const cm_qconv_images *m = &j->images;
+    const cm_conv *c = j->c;
     const char *packed =
         (const char *)j->r->in[j->r->p->as.qconv.w] + (size_t)group * rounded(cm_qpack_bytes(q));
-    int64_t n = q->panels * q->width, lda = q->depth;
+    int64_t n = q->panels * q->width, lines = c->out[0] * c->out[1];
+    const int32_t *table = (const int32_t *)table_of(j, group);
     cm_qfinish f = j->finish;
-    const int32_t *table =
-        (const int32_t *)((char *)j->r->workspace + j->w.tables + (size_t)group * j->w.table_bytes);
     f.add = table;
     f.zero_b = j->zeros ? table + n : NULL;
     f.factor = (const float *)table + 2 * n;
-    f.y = (char *)f.y + (size_t)(group * q->n) * j->w.images.y_size;
-    const void *a = slot;
-    if (j->in_place) {
-        a = j->x + first * j->c->c_in;
-        lda = j->c->c_in;
+    f.y = (char *)f.y + (size_t)(group * q->n) * m->y_size;
+    int64_t last = cm_min_i64(lines, line + j->block_lines);
+    cm_qrows a = {.m = cm_min_i64(j->block_pixels, c->out[2] - pixel),
+                  .step = c->stride[2] * m->step[2],
+                  .line_step = c->stride[1] * m->step[1],
+                  .runs = q->runs,
+                  .length = q->k / q->runs,
+                  .offsets = j->offsets};
+    while (line < last) { /* lines of one depth at a time */
+        int64_t d = line / c->out[1], h = line % c->out[1];
+        int64_t at = d * c->stride[0] * m->step[0] + h * a.line_step + pixel * a.step +
+                     group * (c->c_in / c->groups);
+        a.a = j->x + at * m->elem;
+        a.lines = cm_min_i64(last - line, c->out[1] - h);
+        a.row = line * c->out[2] + pixel;
+        cm_qgemm_of(q, j->r->p->target.level)(q, packed, &a, 0, q->panels, &f);
+        line += a.lines;
     }
-    uint8_t *bytes = (uint8_t *)slot + rounded(CM_QGEMM_ROWS * j->w.row_bytes);
-    bool direct = q->dots && !j->x_signed;
-    for (int64_t i = 0; i < m && !j->in_place; i++) {
-        uint8_t *row = (uint8_t *)slot + (size_t)i * j->w.row_bytes;
-        gather(j, first + i, group, direct ? row : bytes);
-        if (direct)
-            memset(row + q->k, 0, (size_t)(q->depth - q->k));
-        else
-            cm_qgemm_row(q, bytes, j->x_signed, j->x_zero, q->k, row);
-    }
-    cm_qgemm_of(q, j->r->p->target.level)(q, packed, a, lda, first, m, 0, q->panels, &f);
 }
 
-static void work(void *arg, int64_t begin, int64_t end)
+static void run_tasks(void *arg, int64_t begin, int64_t end)
 {
-    job *j = arg;
-    for (int64_t slot = begin; slot < end; slot++) {
-        char *room = (char *)j->r->workspace + j->w.rows + (size_t)slot * j->w.slot_bytes;
-        for (int64_t t; (t = atomic_fetch_add(&j->next, 1)) < j->tasks;)
-            run_task(j, t, room);
+    const job *j = arg;
+    for (int64_t t = begin; t < end; t++) {
+        int64_t block = t % (j->line_blocks * j->pixel_blocks);
+        run_task(j, t / (j->line_blocks * j->pixel_blocks),
+                 block / j->pixel_blocks * j->block_lines,
+                 block % j->pixel_blocks * j->block_pixels);
     }
 }
 
@@ -227,7 +185,7 @@ static void make_tables(job *j)
         cm_qtables t;
         cm_qfinish f;
         cm_qmatrix b = weights_of(r->p, NULL, qc->w_zero >= 0 ? r->in[qc->w_zero] : NULL, g);
-        cm_qtables_init(&t, (char *)r->workspace + j->w.tables + (size_t)g * j->w.table_bytes, q,
+        cm_qtables_init(&t, table_of(j, g), q,
                         (const char *)r->in[qc->w] + (size_t)g * rounded(cm_qpack_bytes(q)), &b,
                         j->x_zero, j->x_signed,
                         qc->sums >= 0 ? (const int32_t *)r->in[qc->sums] + g * q->n : NULL, 1, &f);
@@ -236,29 +194,38 @@ static void make_tables(job *j)
     }
 }
 
+/* Tasks of at most CM_QGEMM_ROWS pixels; fewer where threads would be idle. */
+static void split(job *j)
+{
+    int threads = cm_threads_count(j->r->threads);
+    int64_t wide = j->c->out[2], lines = j->c->out[0] * j->c->out[1];
+    int64_t most = CM_QGEMM_ROWS;
+    if (threads > 1)
+        most = cm_min_i64(most, cm_max_i64(8, j->images.out_pixels / (4 * threads)));
+    j->block_pixels = cm_min_i64(wide, CM_QGEMM_ROWS);
+    j->block_lines = wide > most ? 1 : most / wide;
+    j->pixel_blocks = cm_ceil_div(wide, j->block_pixels);
+    j->line_blocks = cm_ceil_div(lines, j->block_lines);
+}
+
 static cm_status run_of(const cm_run *r, bool dots)
 {
     const cm_qconv *q = &r->p->as.qconv;
     job j = {.r = r, .c = &q->conv, .q = pack_of(r->p, dots)};
-    j.w = parts_of(r->p, &j.q);
+    j.images = images_of(r->p, &j.q);
     j.finish = cm_qconv_finish(r);
     j.x_signed = r->p->in[q->x]->dtype == CM_I8;
     j.x_zero = cm_qconv_zero(r, q->x_zero);
-    j.in_place = in_place(r->p, &j.q);
+    cm_qconv_offsets(&q->conv, &j.images, whole_rows(&q->conv), j.offsets);
     make_tables(&j);
-    int64_t pixels = j.w.images.out_pixels, threads = r->p->threads > 1 ? r->p->threads : 1;
-    j.block = cm_min_i64(CM_QGEMM_ROWS, cm_ceil_div(cm_ceil_div(pixels, threads), 8) * 8);
-    j.tasks = cm_ceil_div(pixels, j.block) * q->conv.groups;
+    split(&j);
+    int64_t tasks = j.line_blocks * j.pixel_blocks * q->conv.groups;
+    double work = (double)(j.block_lines * j.block_pixels) * (double)(j.q.n * j.q.k);
     for (int64_t i = 0; i < q->conv.n; i++) {
-        j.x = cm_qconv_begin(r, &j.w.images, i);
-        j.finish.y = cm_qconv_result(r, &j.w.images, i);
-        atomic_store(&j.next, 0);
-        double macs = (double)pixels * (double)(q->conv.c_out * j.q.k);
-        if (macs < 200000)
-            work(&j, 0, 1);
-        else
-            cm_qconv_workers(r, work, &j);
-        cm_qconv_end(r, &j.w.images, i);
+        j.x = cm_qconv_begin(r, &j.images, i);
+        j.finish.y = cm_qconv_result(r, &j.images, i);
+        cm_parallel(r->threads, tasks, (int64_t)(500000 / work) + 1, run_tasks, &j);
+        cm_qconv_end(r, &j.images, i);
     }
     return CM_OK;
 }

@@ -8,34 +8,41 @@
 
 #include "cpu/qmatmul.h"
 
+enum { CM_QCONV_MOST_TAPS = 512 };
+
 /* Why no tactic takes it, or NULL. */
 const char *cm_qconv_reject(const cm_problem *p);
 
-/* The images in the workspace, and where one begins. */
+/* The input of one image as kernels read it, and the output where it is made: with the channels innermost,
+ * padded, elements in a form of cm_qrow_form. */
 typedef struct cm_qconv_images {
-    size_t x, y, bytes;            /* offsets in the workspace; its size */
-    int64_t in_pixels, out_pixels; /* of an image */
-    size_t y_size;                 /* bytes of an element of the output */
+    cm_qrow_form form;
+    bool in_place;              /* the input is read where it is */
+    int64_t size[3];            /* of the padded image */
+    int64_t step[3];            /* elements from one depth, row, column to the next */
+    int64_t elem;               /* bytes of an element */
+    size_t turned, x, y, bytes; /* offsets in the workspace, and what it needs */
+    int64_t in_pixels, out_pixels;
+    size_t y_size; /* bytes of an element of the output */
 } cm_qconv_images;
-cm_qconv_images cm_qconv_images_of(const cm_problem *p);
-/* Image i with its channels innermost, brought there if need be. */
-const uint8_t *cm_qconv_begin(const cm_run *r, const cm_qconv_images *m, int64_t i);
+/* length: elements of a run that a kernel reads, `real` of which are there. */
+cm_qconv_images cm_qconv_images_of(const cm_problem *p, cm_qrow_form form, int64_t length,
+                                   int64_t real);
+/* Image i made ready. */
+const void *cm_qconv_begin(const cm_run *r, const cm_qconv_images *m, int64_t i);
 /* Where its result goes; cm_qconv_end puts it in its place. */
 void *cm_qconv_result(const cm_run *r, const cm_qconv_images *m, int64_t i);
 void cm_qconv_end(const cm_run *r, const cm_qconv_images *m, int64_t i);
-double cm_qconv_images_cost(const cm_problem *p);
+double cm_qconv_images_cost(const cm_problem *p, const cm_qconv_images *m);
+
+/* Offsets of the taps of a kernel, or of its rows where `whole_rows`, from where a pixel is. */
+void cm_qconv_offsets(const cm_conv *c, const cm_qconv_images *m, bool whole_rows, int64_t *to);
 
 /* Zero point and scales of a run. */
 int32_t cm_qconv_zero(const cm_run *r, int input);
 /* factor[c] of channels [first, first + n) as the reference multiplies them. */
 void cm_qconv_factors(const cm_run *r, int64_t first, int64_t n, float *factor);
 cm_qfinish cm_qconv_finish(const cm_run *r);
-
-/* Where tap t of an output pixel reads: index of the input's pixel, -1: padding. */
-int64_t cm_qconv_tap(const cm_conv *c, int64_t pixel, int64_t tap);
-
-/* Runs worker(job, slot) for slots of [0, p->threads), each until no task is left. */
-void cm_qconv_workers(const cm_run *r, cm_range_fn fn, void *job);
 
 /* The tactic for depthwise ones: qconv_depthwise.c. */
 const char *cm_cpu_qconv_depthwise_reject(const cm_problem *p);

@@ -1,15 +1,13 @@
 /* qconv_depthwise.c -- depthwise convolutions of bytes: channels side by side, tap after tap.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Taps in the padding point to a line of zero points, so that all pixels have all taps and what zero
- * points bring is one number for each channel. */
+ * The image is padded with zero points, so that all pixels have all taps and what zero points bring is
+ * one number for each channel. */
 #include <string.h>
 
 #include "base/size.h"
 #include "cpu/cpu.h"
 #include "cpu/qconv.h"
-
-enum { MOST_TAPS = 256, AT_ONCE = 4 /* pixels */ };
 
 static int64_t taps_of(const cm_conv *c)
 {
@@ -27,33 +25,30 @@ const char *cm_cpu_qconv_depthwise_reject(const cm_problem *p)
     const cm_conv *c = &p->as.qconv.conv;
     if (c->groups != c->c_in || c->groups != c->c_out)
         return "not one filter for each channel";
-    if (taps_of(c) > MOST_TAPS)
-        return "the kernel is too large";
     return cm_qconv_reject(p);
+}
+
+static cm_qconv_images images_of(const cm_problem *p)
+{
+    return cm_qconv_images_of(p, CM_QROW_BYTES, 1, 1);
 }
 
 double cm_cpu_qconv_depthwise_cost(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
     const cm_conv *c = &p->as.qconv.conv;
-    cm_qconv_images m = cm_qconv_images_of(p);
+    cm_qconv_images m = images_of(p);
     double lanes = p->target.level < CM_ISA_AVX2 ? 3 : p->target.level < CM_ISA_AVX512 ? 12 : 20;
     double pixels = (double)(c->n * m.out_pixels);
     double ns = pixels * ((double)(taps_of(c) * width_of(c)) / lanes + (double)taps_of(c) * 2);
-    return (200 + ns + cm_qconv_images_cost(p)) / cm_cpu_speedup(p, pixels / 16);
-}
-
-/* After the images: three tables, then a line of zero points. */
-static size_t table_offset(const cm_qconv_images *m)
-{
-    return m->bytes;
+    return (200 + ns + cm_qconv_images_cost(p, &m)) / cm_cpu_speedup(p, pixels / 16);
 }
 
 size_t cm_cpu_qconv_depthwise_workspace(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
-    cm_qconv_images m = cm_qconv_images_of(p);
-    return table_offset(&m) + (size_t)width_of(&p->as.qconv.conv) * 9;
+    cm_qconv_images m = images_of(p);
+    return m.bytes + (size_t)width_of(&p->as.qconv.conv) * 8; /* two tables */
 }
 
 /* Weights [tap][channel], then their sums [channel]. */
@@ -88,31 +83,31 @@ void cm_cpu_qconv_depthwise_pack(const cm_problem *p, const cm_knobs *k, int inp
 typedef struct {
     const cm_run *r;
     const cm_conv *c;
-    const uint8_t *x, *padding;
+    cm_qconv_images images;
+    const uint8_t *x;
     cm_qfinish finish;
-    bool is_signed;
+    int64_t offsets[CM_QCONV_MOST_TAPS];
 } job;
 
-static void run_pixels(void *arg, int64_t begin, int64_t end)
+/* Lines of the output. */
+static void run_lines(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
+    const cm_conv *c = j->c;
+    const cm_qconv_images *m = &j->images;
     int level = j->r->p->target.level;
+    bool is_signed = j->r->p->in[j->r->p->as.qconv.x]->dtype == CM_I8;
     cm_qdepthwise_fn *kernel = level < CM_ISA_AVX2     ? cm_cpu_qdepthwise__generic
                                : level < CM_ISA_AVX512 ? cm_cpu_qdepthwise__avx2
                                                        : cm_cpu_qdepthwise__avx512;
-    const uint8_t *from[AT_ONCE * MOST_TAPS];
     const int32_t *weights = j->r->in[j->r->p->as.qconv.w];
-    int64_t taps = taps_of(j->c), channels = j->c->c_out;
-    size_t size = j->finish.mode == CM_QFINISH_SUMS ? 4 : 1;
-    for (int64_t i = begin; i < end; i += AT_ONCE) {
-        int64_t n = cm_min_i64(AT_ONCE, end - i);
-        for (int64_t t = 0; t < n * taps; t++) {
-            int64_t at = cm_qconv_tap(j->c, i + t / taps, t % taps);
-            from[t] = at < 0 ? j->padding : j->x + at * channels;
-        }
+    for (int64_t i = begin; i < end; i++) {
+        const uint8_t *from = j->x + i / c->out[1] * c->stride[0] * m->step[0] +
+                              i % c->out[1] * c->stride[1] * m->step[1];
         cm_qfinish f = j->finish;
-        f.y = (char *)f.y + (size_t)(i * channels) * size;
-        kernel(from, n, taps, weights, channels, width_of(j->c), j->is_signed, &f);
+        f.y = (char *)f.y + (size_t)(i * c->out[2] * c->c_out) * m->y_size;
+        kernel(from, c->stride[2] * m->step[2], c->out[2], taps_of(c), j->offsets, weights,
+               c->c_out, width_of(c), is_signed, &f);
     }
 }
 
@@ -120,19 +115,12 @@ cm_status cm_cpu_qconv_depthwise_run(const cm_run *r)
 {
     const cm_qconv *q = &r->p->as.qconv;
     const cm_conv *c = &q->conv;
-    cm_qconv_images m = cm_qconv_images_of(r->p);
+    job j = {.r = r, .c = c, .images = images_of(r->p), .finish = cm_qconv_finish(r)};
     int64_t width = width_of(c), taps = taps_of(c);
-    int32_t *add = (int32_t *)((char *)r->workspace + table_offset(&m));
+    int32_t *add = (int32_t *)((char *)r->workspace + j.images.bytes);
     float *factor = (float *)(add + width);
-    uint8_t *padding = (uint8_t *)(factor + width);
     int32_t zero = cm_qconv_zero(r, q->x_zero);
     const int32_t *sums = (const int32_t *)r->in[q->w] + taps * width;
-    job j = {.r = r,
-             .c = c,
-             .padding = padding,
-             .finish = cm_qconv_finish(r),
-             .is_signed = r->p->in[q->x]->dtype == CM_I8};
-    memset(padding, (uint8_t)zero, (size_t)width);
     for (int64_t i = 0; i < width; i++) {
         bool bias = i < c->c_out && q->sums >= 0;
         uint32_t b = bias ? (uint32_t)((const int32_t *)r->in[q->sums])[i] : 0;
@@ -140,13 +128,15 @@ cm_status cm_cpu_qconv_depthwise_run(const cm_run *r)
         factor[i] = 0;
     }
     cm_qconv_factors(r, 0, c->c_out, factor);
+    cm_qconv_offsets(c, &j.images, false, j.offsets);
     j.finish.add = add;
     j.finish.factor = factor;
     for (int64_t i = 0; i < c->n; i++) {
-        j.x = cm_qconv_begin(r, &m, i);
-        j.finish.y = cm_qconv_result(r, &m, i);
-        cm_parallel(r->threads, m.out_pixels, 60000 / (taps * c->c_out) + 1, run_pixels, &j);
-        cm_qconv_end(r, &m, i);
+        j.x = cm_qconv_begin(r, &j.images, i);
+        j.finish.y = cm_qconv_result(r, &j.images, i);
+        cm_parallel(r->threads, c->out[0] * c->out[1], 60000 / (taps * c->c_out * c->out[2]) + 1,
+                    run_lines, &j);
+        cm_qconv_end(r, &j.images, i);
     }
     return CM_OK;
 }

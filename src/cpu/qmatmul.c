@@ -10,6 +10,8 @@
 #include "cpu/cpu.h"
 #include "cpu/quant.h"
 
+enum { PIECE = 1024 }; /* bytes quantised at a time */
+
 static const char *reject(const cm_problem *p)
 {
     const cm_qmatmul *g = &p->as.qmatmul;
@@ -38,7 +40,7 @@ static const char *reject_dots(const cm_problem *p)
 
 static cm_qpack pack_of(const cm_problem *p, bool dots)
 {
-    return cm_qpack_of(p->target.level, dots, p->as.qmatmul.k, p->as.qmatmul.n);
+    return cm_qpack_of(p->target.level, dots, 1, p->as.qmatmul.k, p->as.qmatmul.n);
 }
 
 /* Multiply-adds in a nanosecond. */
@@ -163,33 +165,44 @@ static int64_t step_of(const cm_run *r, int input)
     return input >= 0 && cm_tensor_elems(r->p->in[input]) > 1;
 }
 
+static char *row_at(const job *j, int64_t i)
+{
+    return (char *)j->r->workspace + j->w.a + (size_t)(i * j->w.lda) * (j->q.dots ? 1 : 2);
+}
+
+/* Bytes to a row of A, what is beyond them to 0. */
+static void put_row(const job *j, const void *bytes, bool is_signed, char *row)
+{
+    size_t elem = j->q.dots ? 1 : 2;
+    cm_qrow_of(j->r->p->target.level)(cm_qrow_form_of(&j->q, is_signed), is_signed, j->a_zero,
+                                      bytes, j->q.k, row);
+    memset(row + (size_t)j->q.k * elem, 0, (size_t)(j->q.depth - j->q.k) * elem);
+}
+
 static void convert_rows(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
-    int64_t k = j->q.k, elem = j->q.dots ? 1 : 2;
     bool is_signed = j->r->p->in[j->g->a]->dtype == CM_I8;
-    const char *from = j->r->in[j->g->a];
     for (int64_t i = begin; i < end; i++)
-        cm_qgemm_row(&j->q, from + i * k, is_signed, j->a_zero, k,
-                     (char *)j->r->workspace + j->w.a + (size_t)(i * j->w.lda * elem));
+        put_row(j, (const char *)j->r->in[j->g->a] + i * j->q.k, is_signed, row_at(j, i));
 }
 
 static void quantise_rows(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
-    int64_t k = j->q.k;
     const float *from = j->r->in[j->g->a];
-    char *to = (char *)j->r->workspace + j->w.a;
+    uint8_t bytes[PIECE];
     for (int64_t i = begin; i < end; i++) {
-        char *row = to + (size_t)(i * j->w.lda) * (j->q.dots ? 1 : 2);
-        /* pairs: bytes at the end of the row's room are widened from its beginning */
-        uint8_t *bytes = (uint8_t *)row + (j->q.dots ? 0 : j->q.depth);
-        cm_quantise_run(j->r->p->target.level, from + i * k, k, j->a_scale, j->a_zero, false,
-                        bytes);
-        if (j->q.dots)
-            memset(bytes + k, 0, (size_t)(j->q.depth - k));
-        else
-            cm_qgemm_row(&j->q, bytes, false, j->a_zero, k, row);
+        char *row = row_at(j, i);
+        size_t elem = j->q.dots ? 1 : 2;
+        for (int64_t at = 0; at < j->q.k; at += PIECE) {
+            int64_t n = cm_min_i64(PIECE, j->q.k - at);
+            cm_quantise_run(j->r->p->target.level, from + i * j->q.k + at, n, j->a_scale, j->a_zero,
+                            false, bytes);
+            cm_qrow_of(j->r->p->target.level)(cm_qrow_form_of(&j->q, false), false, j->a_zero,
+                                              bytes, n, row + (size_t)at * elem);
+        }
+        memset(row + (size_t)j->q.k * elem, 0, (size_t)(j->q.depth - j->q.k) * elem);
     }
 }
 
@@ -239,9 +252,16 @@ static void run_blocks(void *arg, int64_t begin, int64_t end)
     for (int64_t t = begin; t < end; t++) {
         int64_t row = t / j->panel_blocks * j->block_rows;
         int64_t panel = t % j->panel_blocks * j->block_panels;
-        int64_t m = cm_min_i64(j->block_rows, j->g->m - row);
-        kernel(&j->q, j->b, j->a + row * j->w.lda * elem, j->w.lda, j->first + row, m, panel,
-               cm_min_i64(j->q.panels, panel + j->block_panels), &j->finish);
+        cm_qrows a = {.a = j->a + row * j->w.lda * elem,
+                      .m = cm_min_i64(j->block_rows, j->g->m - row),
+                      .lines = 1,
+                      .step = j->w.lda,
+                      .runs = 1,
+                      .length = j->q.k,
+                      .offsets = &(const int64_t){0},
+                      .row = j->first + row};
+        kernel(&j->q, j->b, &a, panel, cm_min_i64(j->q.panels, panel + j->block_panels),
+               &j->finish);
     }
 }
 

@@ -16,18 +16,19 @@
 /* k * 255 * 255 stays below 2^31 up to here. */
 enum { CM_QGEMM_MOST_K = 32768 };
 /* Limits of a panel's width, a tile's height, and of the rows of one call of a kernel. */
-enum { CM_QGEMM_WIDEST = 32, CM_QGEMM_TALLEST = 8, CM_QGEMM_ROWS = 64 };
+enum { CM_QGEMM_WIDEST = 32, CM_QGEMM_TALLEST = 8, CM_QGEMM_ROWS = 128 };
 
 typedef struct cm_qpack {
     bool dots;     /* else pairs */
     int width;     /* columns of a panel */
     int64_t k, n;  /* of B */
-    int64_t depth; /* k rounded up to 4 (dots) or 2 (pairs) */
+    int64_t runs;  /* k is so many runs of the same length */
+    int64_t depth; /* k with each run rounded up to 4 (dots) or 2 (pairs) */
     int64_t panels;
 } cm_qpack;
 
 /* The form for a level; `dots` where that has VNNI. */
-cm_qpack cm_qpack_of(int level, bool dots, int64_t k, int64_t n);
+cm_qpack cm_qpack_of(int level, bool dots, int64_t runs, int64_t length, int64_t n);
 size_t cm_qpack_bytes(const cm_qpack *q);
 /* Element (l, j) of B is data[row(l) + j * col], row(l) being l * row; with `taps` B is the weights of a
  * convolution, [column][channel][tap] where l counts channels first. Zero point of column j is
@@ -59,26 +60,39 @@ typedef struct cm_qfinish {
     const cm_epilogue_plan *epilogue; /* REAL: instead of storing to y; NULL: none */
 } cm_qfinish;
 
-/* Rows [row, row + m), m up to CM_QGEMM_ROWS, of A against panels [begin, end). a: `depth` bytes (dots) or 16-bit numbers
- * (pairs) of each row, lda of them apart; first column of the output is that of panel 0. */
-typedef void cm_qgemm_fn(const cm_qpack *q, const void *packed, const void *a, int64_t lda,
-                         int64_t row, int64_t m, int64_t begin, int64_t end, const cm_qfinish *f);
+/* The rows of A: `lines` of `m` rows each, together at most CM_QGEMM_ROWS, `step` elements apart, lines
+ * line_step; a row is `runs` runs of q->depth / runs elements at offsets[] from where the row is, of
+ * which `length` count for the sums of rows; what is beyond has weights of 0. Elements are bytes
+ * (dots) or 16-bit numbers (pairs). row: of the output, that the first one makes. */
+typedef struct cm_qrows {
+    const void *a;
+    int64_t m, lines, step, line_step;
+    int64_t runs, length;
+    const int64_t *offsets;
+    int64_t row;
+} cm_qrows;
+/* All rows against panels [begin, end); the first column of the output is that of panel 0. */
+typedef void cm_qgemm_fn(const cm_qpack *q, const void *packed, const cm_qrows *a, int64_t begin,
+                         int64_t end, const cm_qfinish *f);
 cm_qgemm_fn cm_cpu_qgemm_dots__avx512;
 cm_qgemm_fn cm_cpu_qgemm_pairs__generic, cm_cpu_qgemm_pairs__avx2, cm_cpu_qgemm_pairs__avx512;
-/* A depthwise convolution of one row of pixels: `taps` pointers to the channels under each of n pixels;
- * weights: 32 bits for each tap and channel, `width` channels, the upper 16 zero. The finish's `y` is
- * that of the first pixel. */
-typedef void cm_qdepthwise_fn(const uint8_t *const *from, int64_t n, int64_t taps,
-                              const int32_t *weights, int64_t channels, int64_t width,
-                              bool is_signed, const cm_qfinish *f);
+/* A depthwise convolution of n pixels, `step` bytes apart in the image: taps at offsets[] from where a
+ * pixel is; weights: 32 bits for each tap and channel, `width` channels, the upper 16 zero. The finish's
+ * `y` is that of the first pixel. */
+typedef void cm_qdepthwise_fn(const uint8_t *from, int64_t step, int64_t n, int64_t taps,
+                              const int64_t *offsets, const int32_t *weights, int64_t channels,
+                              int64_t width, bool is_signed, const cm_qfinish *f);
 cm_qdepthwise_fn cm_cpu_qdepthwise__generic, cm_cpu_qdepthwise__avx2, cm_cpu_qdepthwise__avx512;
 
 cm_qgemm_fn *cm_qgemm_of(const cm_qpack *q, int level);
 
-/* Rows of bytes made ready as A: `n` bytes at from to `depth` elements at to; signed ones moved by 128
- * for dots, less `zero` for pairs; what is beyond n becomes 0. */
-void cm_qgemm_row(const cm_qpack *q, const void *from, bool is_signed, int32_t zero, int64_t n,
-                  void *to);
+/* Bytes made ready as A: signed ones moved by 128 for dots, 16 bits less `zero` for pairs. */
+typedef enum { CM_QROW_BYTES, CM_QROW_MOVED, CM_QROW_WIDE } cm_qrow_form;
+cm_qrow_form cm_qrow_form_of(const cm_qpack *q, bool is_signed);
+typedef void cm_qrow_fn(cm_qrow_form form, bool is_signed, int32_t zero, const void *from,
+                        int64_t n, void *to);
+cm_qrow_fn cm_cpu_qrow__generic, cm_cpu_qrow__avx2, cm_cpu_qrow__avx512;
+cm_qrow_fn *cm_qrow_of(int level);
 
 /* Zero point of B at column j as the sums see it. */
 int32_t cm_qzero(const void *zero, int64_t step, int64_t j, bool is_signed);

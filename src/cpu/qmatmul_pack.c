@@ -5,12 +5,12 @@
 #include "base/size.h"
 #include "cpu/qmatmul.h"
 
-cm_qpack cm_qpack_of(int level, bool dots, int64_t k, int64_t n)
+cm_qpack cm_qpack_of(int level, bool dots, int64_t runs, int64_t length, int64_t n)
 {
-    cm_qpack q = {.dots = dots, .k = k, .n = n};
-    q.width = dots ? 32 : level < CM_ISA_AVX2 ? 8 : level < CM_ISA_AVX512 ? 16 : 32;
+    cm_qpack q = {.dots = dots, .k = runs * length, .n = n, .runs = runs};
+    q.width = dots || level >= CM_ISA_AVX512 ? 32 : level < CM_ISA_AVX2 ? 8 : 16;
     int64_t unit = dots ? 4 : 2;
-    q.depth = cm_ceil_div(k, unit) * unit;
+    q.depth = runs * cm_ceil_div(length, unit) * unit;
     q.panels = cm_ceil_div(n, q.width);
     return q;
 }
@@ -57,6 +57,13 @@ static int32_t byte_at(const cm_qmatrix *b, int64_t at)
     return b->is_signed ? ((const int8_t *)b->data)[at] : ((const uint8_t *)b->data)[at];
 }
 
+/* Where row l of B is among the rounded runs. */
+static int64_t place_of(const cm_qpack *q, int64_t l)
+{
+    int64_t length = q->k / q->runs;
+    return l / length * (q->depth / q->runs) + l % length;
+}
+
 static void pack_dots(const cm_qpack *q, const cm_qmatrix *b, int64_t panel, int8_t *to,
                       int32_t *sums)
 {
@@ -65,7 +72,8 @@ static void pack_dots(const cm_qpack *q, const cm_qmatrix *b, int64_t panel, int
     memset(to, 0, (size_t)(q->depth * q->width));
     memset(sums, 0, (size_t)q->width * sizeof *sums);
     for (int64_t l = 0; l < q->k; l++) {
-        int8_t *row = to + l / 4 * 4 * q->width + l % 4;
+        int64_t at = place_of(q, l);
+        int8_t *row = to + at / 4 * 4 * q->width + at % 4;
         int64_t from = row_of(b, l) + first * b->col;
         for (int64_t j = 0; j < n; j++) {
             int32_t v = byte_at(b, from + j * b->col) - shift;
@@ -83,7 +91,8 @@ static void pack_pairs(const cm_qpack *q, const cm_qmatrix *b, int64_t panel, in
         zero[j] = cm_qzero(b->zero, b->zero_step, first + j, b->is_signed);
     memset(to, 0, (size_t)(q->depth * q->width) * sizeof *to);
     for (int64_t l = 0; l < q->k; l++) {
-        int16_t *row = to + l / 2 * 2 * q->width + l % 2;
+        int64_t at = place_of(q, l);
+        int16_t *row = to + at / 2 * 2 * q->width + at % 2;
         int64_t from = row_of(b, l) + first * b->col;
         for (int64_t j = 0; j < n; j++)
             row[2 * j] = (int16_t)(byte_at(b, from + j * b->col) - zero[j]);
@@ -102,29 +111,16 @@ void cm_qpack_panels(const cm_qpack *q, const cm_qmatrix *b, void *to, int64_t b
     }
 }
 
-void cm_qgemm_row(const cm_qpack *q, const void *from, bool is_signed, int32_t zero, int64_t n,
-                  void *to)
+cm_qrow_form cm_qrow_form_of(const cm_qpack *q, bool is_signed)
 {
-    const uint8_t *u = from;
-    const int8_t *s = from;
-    if (q->dots) {
-        uint8_t *t = to;
-        if (is_signed)
-            for (int64_t i = 0; i < n; i++)
-                t[i] = u[i] ^ 0x80;
-        else
-            memcpy(t, u, (size_t)n);
-        memset(t + n, 0, (size_t)(q->depth - n));
-        return;
-    }
-    int16_t *t = to;
-    if (is_signed)
-        for (int64_t i = 0; i < n; i++)
-            t[i] = (int16_t)(s[i] - zero);
-    else
-        for (int64_t i = 0; i < n; i++)
-            t[i] = (int16_t)(u[i] - zero);
-    memset(t + n, 0, (size_t)(q->depth - n) * sizeof *t);
+    return !q->dots ? CM_QROW_WIDE : is_signed ? CM_QROW_MOVED : CM_QROW_BYTES;
+}
+
+cm_qrow_fn *cm_qrow_of(int level)
+{
+    return level < CM_ISA_AVX2     ? cm_cpu_qrow__generic
+           : level < CM_ISA_AVX512 ? cm_cpu_qrow__avx2
+                                   : cm_cpu_qrow__avx512;
 }
 
 size_t cm_qtables_bytes(const cm_qpack *q)

@@ -3,6 +3,7 @@
 #ifndef CM_CPU_SIMD_QUANT_H
 #define CM_CPU_SIMD_QUANT_H
 
+#include "cpu/qmatmul.h"
 #include "cpu/quant.h"
 #include "cpu/simd/quant_bytes.h"
 
@@ -173,6 +174,28 @@ void CM_LEVEL(cm_cpu_qmul)(const cm_qbinary *q, int64_t n)
         mul_blocks(q, n, true);
     else
         mul_blocks(q, n, false);
+}
+
+/* Plain loops, which the compiler makes vectors of. */
+void CM_LEVEL(cm_cpu_qrow)(cm_qrow_form form, bool is_signed, int32_t zero, const void *from,
+                           int64_t n, void *to)
+{
+    const uint8_t *u = from;
+    const int8_t *s = from;
+    uint8_t *bytes = to;
+    int16_t *wide = to;
+    int16_t z = (int16_t)zero;
+    if (form == CM_QROW_BYTES)
+        memcpy(to, from, (size_t)n);
+    else if (form == CM_QROW_MOVED)
+        for (int64_t i = 0; i < n; i++)
+            bytes[i] = u[i] ^ 0x80;
+    else if (is_signed)
+        for (int64_t i = 0; i < n; i++)
+            wide[i] = (int16_t)(s[i] - z);
+    else
+        for (int64_t i = 0; i < n; i++)
+            wide[i] = (int16_t)(u[i] - z);
 }
 
 #endif

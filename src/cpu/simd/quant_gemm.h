@@ -41,20 +41,23 @@ enum { TALL = 4 };
 enum { PAIRS_WIDTH = 2 * VW };
 
 /* m rows, a constant where it is inlined. */
-VINLINE void pairs_tile(int m, const int16_t *a, int64_t lda, const int16_t *b, int64_t depth,
-                        int32_t *acc)
+VINLINE void pairs_tile(int m, const int16_t *from, const cm_qrows *r, const int16_t *b,
+                        int64_t depth, int32_t *acc)
 {
     vi c0[TALL], c1[TALL];
     for (int i = 0; i < m; i++)
         c0[i] = c1[i] = vi_set(0);
-    for (int64_t l = 0; l < depth; l += 2, b += 2 * PAIRS_WIDTH) {
-        vi b0 = vi_load(b), b1 = vi_load(b + 2 * VW);
-        for (int i = 0; i < m; i++) {
-            int32_t two;
-            memcpy(&two, a + i * lda + l, sizeof two);
-            vi x = vi_set(two);
-            c0[i] = vi_add(c0[i], vi_madd(x, b0));
-            c1[i] = vi_add(c1[i], vi_madd(x, b1));
+    for (int64_t run = 0; run < r->runs; run++) {
+        const int16_t *a = from + r->offsets[run];
+        for (int64_t l = 0; l < depth; l += 2, b += 2 * PAIRS_WIDTH) {
+            vi b0 = vi_load(b), b1 = vi_load(b + 2 * VW);
+            for (int i = 0; i < m; i++) {
+                int32_t two;
+                memcpy(&two, a + i * r->step + l, sizeof two);
+                vi x = vi_set(two);
+                c0[i] = vi_add(c0[i], vi_madd(x, b0));
+                c1[i] = vi_add(c1[i], vi_madd(x, b1));
+            }
         }
     }
     for (int i = 0; i < m; i++) {
@@ -107,45 +110,49 @@ VINLINE void pairs_tile(int m, const int16_t *a, int64_t lda, const int16_t *b, 
         break;
 #endif
 
-static void pairs_rows(int m, const int16_t *a, int64_t lda, const int16_t *b, int64_t depth,
-                       int32_t *acc)
+static void pairs_rows(int m, const int16_t *from, const cm_qrows *r, const int16_t *b,
+                       int64_t depth, int32_t *acc)
 {
-    TILES(pairs_tile, a, lda, b, depth, acc)
+    TILES(pairs_tile, from, r, b, depth, acc)
 }
 
-void CM_LEVEL(cm_cpu_qgemm_pairs)(const cm_qpack *q, const void *packed, const void *a, int64_t lda,
-                                  int64_t row, int64_t m, int64_t begin, int64_t end,
-                                  const cm_qfinish *f)
+void CM_LEVEL(cm_cpu_qgemm_pairs)(const cm_qpack *q, const void *packed, const cm_qrows *r,
+                                  int64_t begin, int64_t end, const cm_qfinish *f)
 {
     int32_t acc[TALL * PAIRS_WIDTH];
     for (int64_t p = begin; p < end; p++) {
         const int16_t *b = (const int16_t *)packed + p * q->depth * PAIRS_WIDTH;
         int64_t col = p * PAIRS_WIDTH, n = q->n - col < PAIRS_WIDTH ? q->n - col : PAIRS_WIDTH;
-        for (int64_t i = 0; i < m; i += TALL) {
-            int rows = (int)(m - i < TALL ? m - i : TALL);
-            pairs_rows(rows, (const int16_t *)a + i * lda, lda, b, q->depth, acc);
-            finish(f, acc, PAIRS_WIDTH, row + i, rows, col, (int)n, NULL);
-        }
+        for (int64_t line = 0; line < r->lines; line++)
+            for (int64_t i = 0; i < r->m; i += TALL) {
+                int rows = (int)(r->m - i < TALL ? r->m - i : TALL);
+                const int16_t *a = (const int16_t *)r->a + line * r->line_step + i * r->step;
+                pairs_rows(rows, a, r, b, q->depth / q->runs, acc);
+                finish(f, acc, PAIRS_WIDTH, r->row + line * r->m + i, rows, col, (int)n, NULL);
+            }
     }
 }
 
 #if VW == 16
 enum { DOTS_WIDTH = 32 };
 
-VINLINE void dots_tile(int m, const uint8_t *a, int64_t lda, const int8_t *b, int64_t depth,
-                       int32_t *acc)
+VINLINE void dots_tile(int m, const uint8_t *from, const cm_qrows *r, const int8_t *b,
+                       int64_t depth, int32_t *acc)
 {
     vi c0[TALL], c1[TALL];
     for (int i = 0; i < m; i++)
         c0[i] = c1[i] = vi_set(0);
-    for (int64_t l = 0; l < depth; l += 4, b += 4 * DOTS_WIDTH) {
-        vi b0 = vi_load(b), b1 = vi_load(b + 4 * VW);
-        for (int i = 0; i < m; i++) {
-            int32_t four;
-            memcpy(&four, a + i * lda + l, sizeof four);
-            vi x = vi_set(four);
-            c0[i] = _mm512_dpbusd_epi32(c0[i], x, b0);
-            c1[i] = _mm512_dpbusd_epi32(c1[i], x, b1);
+    for (int64_t run = 0; run < r->runs; run++) {
+        const uint8_t *a = from + r->offsets[run];
+        for (int64_t l = 0; l < depth; l += 4, b += 4 * DOTS_WIDTH) {
+            vi b0 = vi_load(b), b1 = vi_load(b + 4 * VW);
+            for (int i = 0; i < m; i++) {
+                int32_t four;
+                memcpy(&four, a + i * r->step + l, sizeof four);
+                vi x = vi_set(four);
+                c0[i] = _mm512_dpbusd_epi32(c0[i], x, b0);
+                c1[i] = _mm512_dpbusd_epi32(c1[i], x, b1);
+            }
         }
     }
     for (int i = 0; i < m; i++) {
@@ -154,39 +161,46 @@ VINLINE void dots_tile(int m, const uint8_t *a, int64_t lda, const int8_t *b, in
     }
 }
 
-static void dots_rows(int m, const uint8_t *a, int64_t lda, const int8_t *b, int64_t depth,
+static void dots_rows(int m, const uint8_t *from, const cm_qrows *r, const int8_t *b, int64_t depth,
                       int32_t *acc)
 {
-    TILES(dots_tile, a, lda, b, depth, acc)
+    TILES(dots_tile, from, r, b, depth, acc)
 }
 
-static int32_t sum_of_row(const uint8_t *a, int64_t n)
+/* Of all elements of a row that count. */
+static int32_t sum_of_row(const uint8_t *from, const cm_qrows *r)
 {
     const vi ones = _mm512_set1_epi8(1);
     vi s = vi_set(0);
-    int64_t l = 0;
-    for (; l + 64 <= n; l += 64)
-        s = _mm512_dpbusd_epi32(s, vi_load(a + l), ones);
-    __mmask64 rest = ((uint64_t)1 << (n - l)) - 1;
-    s = _mm512_dpbusd_epi32(s, _mm512_maskz_loadu_epi8(rest, a + l), ones);
+    for (int64_t run = 0; run < r->runs; run++) {
+        const uint8_t *a = from + r->offsets[run];
+        int64_t l = 0;
+        for (; l + 64 <= r->length; l += 64)
+            s = _mm512_dpbusd_epi32(s, vi_load(a + l), ones);
+        __mmask64 rest = ((uint64_t)1 << (r->length - l)) - 1;
+        s = _mm512_dpbusd_epi32(s, _mm512_maskz_loadu_epi8(rest, a + l), ones);
+    }
     return _mm512_reduce_add_epi32(s);
 }
 
-void cm_cpu_qgemm_dots__avx512(const cm_qpack *q, const void *packed, const void *a, int64_t lda,
-                               int64_t row, int64_t m, int64_t begin, int64_t end,
-                               const cm_qfinish *f)
+void cm_cpu_qgemm_dots__avx512(const cm_qpack *q, const void *packed, const cm_qrows *r,
+                               int64_t begin, int64_t end, const cm_qfinish *f)
 {
     int32_t acc[TALL * DOTS_WIDTH], sums[CM_QGEMM_ROWS];
-    for (int64_t i = 0; f->zero_b && i < m; i++)
-        sums[i] = sum_of_row((const uint8_t *)a + i * lda, q->depth);
+    const uint8_t *all = r->a;
+    for (int64_t i = 0; f->zero_b && i < r->m * r->lines; i++)
+        sums[i] = sum_of_row(all + i / r->m * r->line_step + i % r->m * r->step, r);
     for (int64_t p = begin; p < end; p++) {
         const int8_t *b = (const int8_t *)packed + p * q->depth * DOTS_WIDTH;
         int64_t col = p * DOTS_WIDTH, n = q->n - col < DOTS_WIDTH ? q->n - col : DOTS_WIDTH;
-        for (int64_t i = 0; i < m; i += TALL) {
-            int rows = (int)(m - i < TALL ? m - i : TALL);
-            dots_rows(rows, (const uint8_t *)a + i * lda, lda, b, q->depth, acc);
-            finish(f, acc, DOTS_WIDTH, row + i, rows, col, (int)n, sums + i);
-        }
+        for (int64_t line = 0; line < r->lines; line++)
+            for (int64_t i = 0; i < r->m; i += TALL) {
+                int rows = (int)(r->m - i < TALL ? r->m - i : TALL);
+                int64_t row = line * r->m + i;
+                dots_rows(rows, all + line * r->line_step + i * r->step, r, b, q->depth / q->runs,
+                          acc);
+                finish(f, acc, DOTS_WIDTH, r->row + row, rows, col, (int)n, sums + row);
+            }
     }
 }
 #endif

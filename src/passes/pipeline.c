@@ -11,6 +11,7 @@
     /* Clean: less to do, and one way of saying it. */                                             \
     X(dce, CLEAN, true, 0)                   /* drop what nobody reads */                          \
     X(dims_from_constraints, CLEAN, true, 0) /* sizes that the network itself forces */            \
+    X(move_qdq, CLEAN, true, 0)              /* values are moved as integers */                    \
     X(fold_constants, CLEAN, false, 0)       /* compute early what depends on constants only */    \
     X(identity, CLEAN, true, 0)              /* drop nodes that change nothing */                  \
     X(inline_if, CLEAN, true, 0)             /* branches that are known to be taken */             \

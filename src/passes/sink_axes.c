@@ -115,15 +115,21 @@ static bool slice(const cm_node *n, const int64_t *perm, int rank, change *c)
     return true;
 }
 
-/* Only where all that read its results lets transposes by, so that they can become one again. */
-static bool split(const cm_node *n, const int64_t *perm, int rank, change *c)
+/* Does all that reads n's results let transposes by? */
+static bool lets_by(const cm_node *n)
 {
     for (int o = 0; o < n->n_out; o++)
         for (const cm_use *u = n->out[o] ? n->out[o]->uses : NULL; u; u = u->next)
             if (!u->node || u->node->network != n->network || u->node->epilogue.program ||
                 !(u->node->op->traits & CM_ELTWISE || u->node->op->id == CM_OP_TRANSPOSE))
                 return false;
-    return axis_before(n, perm, rank, c);
+    return true;
+}
+
+/* So that the transposes behind it can become one again. */
+static bool split(const cm_node *n, const int64_t *perm, int rank, change *c)
+{
+    return lets_by(n) && axis_before(n, perm, rank, c);
 }
 
 static bool resize(const cm_node *n, const int64_t *perm, int rank, change *c)
@@ -167,7 +173,8 @@ static bool cumulative(const cm_node *n, const int64_t *perm, int rank, change *
 
 static bool quantisation(const cm_node *n, const int64_t *perm, int rank, change *c)
 {
-    if (cm_int(n, "block_size") || cm_rank(n->in[1]) > 1)
+    if (cm_int(n, "block_size") || cm_rank(n->in[1]) > 1 ||
+        (n->op->id == CM_OP_DEQUANTIZE_LINEAR && !lets_by(n))) /* integers are moved in less time */
         return false;
     return cm_volume(n->in[1]) == 1 || axis_before(n, perm, rank, c);
 }

@@ -12,5 +12,9 @@ void cm_perm_inverse(const int64_t *perm, int rank, int64_t *inverse);
 bool cm_perm_equal(const int64_t *a, const int64_t *b, int rank);
 cm_status cm_make_transpose(cm_rewriter *rw, cm_node *before, cm_value *x, const int64_t *perm,
                             int rank, const cm_node *like, cm_node **out) CM_MUST_USE;
+/* A constant as it was before a Transpose by `perm` of so many axes; leading ones that it lacks are put in front. Its
+ * elements take whole bytes. */
+cm_status cm_constant_before(cm_rewriter *rw, cm_network *g, const cm_value *v, const int64_t *perm,
+                             int rank, cm_value **out) CM_MUST_USE;
 
 #endif

@@ -1,7 +1,7 @@
 /* drop_qdq.c -- quantised values are moved as they are.
  *
  *     d = DequantizeLinear(q, @s, @z)
- *     t = Transpose(d)                  (also Reshape, Slice, MaxPool, Concat ...)
+ *     t = Transpose(d)                  (also Reshape, Slice, MaxPool, Concat, Resize to the nearest ...)
  *     y = QuantizeLinear(t, @s, @z)
  *  becomes
  *     y = Transpose(q)
@@ -34,6 +34,9 @@ static bool moves(const cm_node *n)
     case CM_OP_DEPTH_TO_SPACE:
     case CM_OP_SPACE_TO_DEPTH:
         return true;
+    case CM_OP_RESIZE:
+        return cm_string_is(n, "mode", "nearest") &&
+               !cm_string_is(n, "coordinate_transformation_mode", "tf_crop_and_resize");
     case CM_OP_CONCAT:
         return n->n_in <= MOST_INPUTS;
     default:

@@ -7,8 +7,8 @@
  *  becomes
  *     y = QLinearConv(x, @xs, @xz, @w, @ws, @wz, @ys, @yz, @bias)
  *
- * MatMul becomes QLinearMatMul; Gemm, Add, Mul, Concat, Sigmoid, LeakyRelu, Softmax, AveragePool and GlobalAveragePool
- * their com.microsoft forms. Values of 8 bits, one scale for all elements; weights may have one per output channel.
+ * MatMul becomes QLinearMatMul; Gemm, Add, Mul, Concat, Sigmoid, LeakyRelu, Softmax, AveragePool, GlobalAveragePool
+ * and Where their com.microsoft forms. Values of 8 bits, one scale for all elements; weights may have one per output channel.
  * A bias of floats must count in whole units of the sums. Nothing is fused when somebody else reads the result before
  * it is quantised.
  *
@@ -125,6 +125,23 @@ static cm_status fuse_plain(cm_rewriter *rw, cm_node *n, cm_op_id as, const cm_q
     }
     CM_TRY(put_result(rw, y, concat ? in : in + at));
     return finish(rw, n, y, as, in, concat ? at : at + 2);
+}
+
+/* The condition comes first, and is not quantised. */
+static cm_status fuse_where(cm_rewriter *rw, cm_node *n, const cm_quantised *y)
+{
+    cm_value *in[9] = {n->in[0]};
+    cm_quantised a, b;
+    if (!cm_dequantised(n->in[1], &a) || !cm_one_scale(&a) || !cm_dequantised(n->in[2], &b) ||
+        !cm_one_scale(&b) || a.q->type.dtype != y->q->type.dtype ||
+        b.q->type.dtype != y->q->type.dtype)
+        return CM_OK;
+    if (!cm_rewrite(rw, n))
+        return CM_OK;
+    CM_TRY(put(rw, &a, in + 1));
+    CM_TRY(put(rw, &b, in + 4));
+    CM_TRY(put_result(rw, y, in + 7));
+    return finish(rw, n, y, CM_OP_MS_QLINEAR_WHERE, in, 9);
 }
 
 /* ---- Products and convolutions -------------------------------------------------------------- */
@@ -259,11 +276,13 @@ CM_PASS(fuse_qdq)
             return CM_OK;
         cm_op_id as = form_of(n);
         bool product = cm_is(n, CM_OP_CONV) || cm_is(n, CM_OP_MATMUL) || cm_is(n, CM_OP_GEMM);
-        if ((as == CM_OP_COUNT && !product) || !cm_requantised(n->out[0], &y) ||
-            y.scale->type.dtype != CM_F32)
+        if ((as == CM_OP_COUNT && !product && !cm_is(n, CM_OP_WHERE)) ||
+            !cm_requantised(n->out[0], &y) || y.scale->type.dtype != CM_F32)
             continue;
         cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
-        CM_TRY(product ? fuse_product(rw, n, &y) : fuse_plain(rw, n, as, &y));
+        CM_TRY(product                 ? fuse_product(rw, n, &y)
+               : cm_is(n, CM_OP_WHERE) ? fuse_where(rw, n, &y)
+                                       : fuse_plain(rw, n, as, &y));
         cm_arena_restore(rw->cx->scratch, mark);
     }
     return CM_OK;

@@ -112,14 +112,14 @@ static bool common_perm(const cm_node *n, int64_t *perm)
     for (int i = 0; i < n->n_in && found; i++) {
         const cm_value *v = n->in[i];
         if (v && !cm_made_by(v, CM_OP_TRANSPOSE) && cm_volume(v) != 1 &&
-            !(v->constant && cm_rank(v) >= 0 && !takes_axis(n)) &&
+            !(v->constant && !v->constant->packed && !takes_axis(n)) &&
             !is_view_before(v, perm, rank, from, to, &k))
             return false;
     }
     return found > 0;
 }
 
-/* The input as it was before the transpose; a constant is transposed back (and folded later). */
+/* The input as it was before the transpose. */
 static cm_status input_before(cm_rewriter *rw, cm_node *n, int i, const int64_t *perm,
                               cm_value **out)
 {
@@ -129,22 +129,12 @@ static cm_status input_before(cm_rewriter *rw, cm_node *n, int i, const int64_t 
     int rank = cm_rank(n->out[0]);
     if (!v || t || cm_volume(v) == 1)
         return CM_OK;
-    int64_t inverse[CM_MAX_RANK], from[CM_MAX_RANK], to[CM_MAX_RANK];
-    int k = rank - cm_rank(v);
-    if (k > 0) { /* axes of size 1 in front */
-        cm_value *axes;
-        for (int a = 0; a < k; a++)
-            from[a] = a;
-        CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, (int64_t[]){k}, from, &axes));
-        CM_TRY(cm_make(rw, n, CM_OP_UNSQUEEZE, n, (cm_value *[]){v, axes}, 2, 1, &t));
-        v = t->out[0];
-    }
-    if (!v->constant && is_view_before(v, perm, rank, from, to, &k))
-        return move_ones(rw, n, v, from, to, k, out);
-    cm_perm_inverse(perm, rank, inverse);
-    CM_TRY(cm_make_transpose(rw, n, v, inverse, rank, n, &t));
-    *out = t->out[0];
-    return CM_OK;
+    if (v->constant)
+        return cm_constant_before(rw, n->network, v, perm, rank, out);
+    int64_t from[CM_MAX_RANK], to[CM_MAX_RANK];
+    int k;
+    return is_view_before(v, perm, rank, from, to, &k) ? move_ones(rw, n, v, from, to, k, out)
+                                                       : CM_OK;
 }
 
 static cm_status sink(cm_rewriter *rw, cm_node *n, const int64_t *perm)

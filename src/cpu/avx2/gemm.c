@@ -1,7 +1,5 @@
 /* gemm.c -- tile kernels of the matrix product with AVX2 and FMA: up to 6 x 16.
  * SPDX-License-Identifier: Apache-2.0 */
-#define GEMM_MR 6
-#define GEMM_NV 2
 #include "cpu/gemm_impl.h"
 #include "cpu/simd/gemm_pack.h"
 

@@ -1,7 +1,5 @@
 /* gemm.c -- tile kernels of the matrix product with AVX-512: up to 14 x 32.
  * SPDX-License-Identifier: Apache-2.0 */
-#define GEMM_MR 14
-#define GEMM_NV 2
 #include "cpu/gemm_impl.h"
 #include "cpu/simd/gemm_pack.h"
 

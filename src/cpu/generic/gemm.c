@@ -1,7 +1,5 @@
 /* gemm.c -- tile kernels of the matrix product with SSE2: up to 4 x 8.
  * SPDX-License-Identifier: Apache-2.0 */
-#define GEMM_MR 4
-#define GEMM_NV 2
 #include "cpu/gemm_impl.h"
 #include "cpu/simd/gemm_pack.h"
 

@@ -61,7 +61,7 @@ static const char *reject(const cm_problem *p)
         return "Winograd wants input and output channels-last";
     if (c->bias && (p->in[2]->dtype != CM_F32 || p->in[2]->strides[0] != 1))
         return "the bias is not plain float32";
-    return cm_epilogue_reject(p, 1);
+    return cm_epilogue_reject(p, cm_conv_channel_columns(p->out[0]));
 }
 
 static void set_sizes(geometry *g, const cm_problem *p, int m)
@@ -376,7 +376,7 @@ static cm_status run(const cm_run *r, int m)
 {
     job j = {.g = geometry_of(r->p, r->k, m), .run = r};
     const geometry *g = &j.g;
-    cm_epilogue_init(&j.epilogue, r, 1);
+    cm_epilogue_init(&j.epilogue, r, cm_conv_channel_columns(r->p->out[0]));
     j.is_simple = cm_epilogue_simple(&j.epilogue, &j.simple);
     if (!j.is_simple)
         j.simple = (cm_simple_epilogue){.lo = -__builtin_inff(), .hi = __builtin_inff()};

@@ -25,6 +25,7 @@ typedef struct cm_cpu_table {
     X(ROWS, cm_cpu_rows)                                                                           \
     X(ATTENTION, cm_cpu_attention)                                                                 \
     X(CONV, cm_cpu_conv)                                                                           \
+    X(POOL, cm_cpu_pool)                                                                           \
     X(MOVE, cm_cpu_move)                                                                           \
     X(GATHER, cm_cpu_gather)                                                                       \
     X(QUANTISE, cm_cpu_quantise)                                                                   \

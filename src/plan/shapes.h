@@ -134,7 +134,8 @@ typedef struct cm_pool {
     int axes;
     int64_t n, c;
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
-    bool count_pads; /* AVERAGE: padding counts as zeros */
+    bool count_pads;     /* AVERAGE: padding counts as zeros */
+    bool count_overhang; /* and so does what lies beyond it */
     int64_t pad_end[3];
     int indices; /* output of a MAX pool that gets indices, -1: none */
     int p;       /* LP */

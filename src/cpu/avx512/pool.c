@@ -1,0 +1,3 @@
+/* pool.c -- pools with AVX-512.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/simd/pool.h"

@@ -1,0 +1,3 @@
+/* pool.c -- pools with SSE2.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/simd/pool.h"

@@ -1,0 +1,198 @@
+/* pool.h -- the kernels of pools for one ISA level: include it once, in that folder.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * `r`, what is reduced with, is a constant wherever the inline functions are called. */
+#ifndef CM_CPU_SIMD_POOL_H
+#define CM_CPU_SIMD_POOL_H
+
+#include <math.h>
+
+#include "cpu/pool.h"
+#include "cpu/simd/vec.h"
+
+VINLINE float identity(cm_reducing r)
+{
+    return r == CM_REDUCING_MAX ? -INFINITY : 0;
+}
+
+/* An element of the input, as it goes into the reduction. */
+VINLINE vf taken(cm_reducing r, vf x)
+{
+    return r == CM_REDUCING_MAGNITUDES ? vf_abs(x) : r == CM_REDUCING_SQUARES ? vf_mul(x, x) : x;
+}
+VINLINE float taken_1(cm_reducing r, float x)
+{
+    return r == CM_REDUCING_MAGNITUDES ? fabsf(x) : r == CM_REDUCING_SQUARES ? x * x : x;
+}
+
+/* Two that were taken. vf_max gives its second operand when one is NaN: `a` stays NaN, and x is put
+ * back where it is one. */
+VINLINE vf joined(cm_reducing r, vf a, vf x)
+{
+    if (r == CM_REDUCING_MAX)
+        return vf_select(vf_ne(x, x), x, vf_max(x, a));
+    return vf_add(a, x);
+}
+VINLINE float joined_1(cm_reducing r, float a, float x)
+{
+    if (r == CM_REDUCING_MAX)
+        return x > a || x != x ? x : a;
+    return a + x;
+}
+
+VINLINE vf finished(cm_reducing r, vf a, vf divisor)
+{
+    return r == CM_REDUCING_SUM ? vf_div(a, divisor) : r == CM_REDUCING_SQUARES ? vf_sqrt(a) : a;
+}
+
+enum { RUN = 64 }; /* pixels that are added up on their own */
+
+/* `count` pixels, `step` apart, onto the sums of n vectors of channels, the last of them with `lanes`. */
+VINLINE void window_run(cm_reducing r, const float *x, int64_t count, int64_t step, int n,
+                        int lanes, vf *sum)
+{
+    vf run[4];
+#pragma GCC unroll 4
+    for (int v = 0; v < n; v++)
+        run[v] = vf_set(identity(r));
+    for (int64_t j = 0; j < count; j++, x += step) {
+#pragma GCC unroll 4
+        for (int v = 0; v < n; v++) {
+            const float *at = x + v * VW;
+            vf e = v == n - 1 && lanes < VW ? vf_load_n(at, lanes) : vf_load(at);
+            run[v] = joined(r, run[v], taken(r, e));
+        }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < n; v++)
+        sum[v] = joined(r, sum[v], run[v]);
+}
+
+VINLINE void window_vectors(cm_reducing r, const cm_pool_window *w, int64_t channel, int n,
+                            int lanes, float divisor, float *y)
+{
+    vf sum[4];
+#pragma GCC unroll 4
+    for (int v = 0; v < n; v++)
+        sum[v] = vf_set(identity(r));
+    for (int64_t z = 0; z < w->n[0]; z++)
+        for (int64_t i = 0; i < w->n[1]; i++) {
+            const float *x = w->x + z * w->step[0] + i * w->step[1] + channel;
+            for (int64_t j = 0; j < w->n[2]; j += RUN)
+                window_run(r, x + j * w->step[2], w->n[2] - j < RUN ? w->n[2] - j : RUN, w->step[2],
+                           n, lanes, sum);
+        }
+#pragma GCC unroll 4
+    for (int v = 0; v < n; v++) {
+        vf e = finished(r, sum[v], vf_set(divisor));
+        if (v == n - 1 && lanes < VW)
+            vf_store_n(y + channel + v * VW, e, lanes);
+        else
+            vf_store(y + channel + v * VW, e);
+    }
+}
+
+VINLINE void window_channels(cm_reducing r, const cm_pool_window *w, int64_t channels,
+                             float divisor, float *y)
+{
+    int64_t c = 0;
+    for (; c + 4 * VW <= channels; c += 4 * VW)
+        window_vectors(r, w, c, 4, VW, divisor, y);
+    for (; c + VW <= channels; c += VW)
+        window_vectors(r, w, c, 1, VW, divisor, y);
+    if (c < channels)
+        window_vectors(r, w, c, 1, (int)(channels - c), divisor, y);
+}
+
+VINLINE void down_row(cm_reducing r, float *t, const float *x, int64_t n, int onto)
+{
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        vf e = taken(r, vf_load(x + i));
+        vf_store(t + i, onto ? joined(r, vf_load(t + i), e) : e);
+    }
+    for (; i < n; i++) {
+        float e = taken_1(r, x[i]);
+        t[i] = onto ? joined_1(r, t[i], e) : e;
+    }
+}
+
+/* Outputs with a stride that is a constant where this is called: the compiler makes vectors of it. */
+VINLINE void along_outputs(cm_reducing r, const float *restrict t, int64_t n, int64_t kernel,
+                           int64_t stride, int64_t dilation, float *restrict y)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = t[i * stride];
+    for (int64_t j = 1; j < kernel; j++) {
+        const float *restrict from = t + j * dilation;
+        for (int64_t i = 0; i < n; i++)
+            y[i] = joined_1(r, y[i], from[i * stride]);
+    }
+}
+
+VINLINE void along_row(cm_reducing r, const float *t, int64_t n, int64_t kernel, int64_t stride,
+                       int64_t dilation, float *y)
+{
+    if (stride == 1)
+        along_outputs(r, t, n, kernel, 1, dilation, y);
+    else if (stride == 2)
+        along_outputs(r, t, n, kernel, 2, dilation, y);
+    else
+        along_outputs(r, t, n, kernel, stride, dilation, y);
+}
+
+VINLINE float line_of(cm_reducing r, const float *x, int64_t n)
+{
+    vf sum[4] = {vf_set(identity(r)), vf_set(identity(r)), vf_set(identity(r)),
+                 vf_set(identity(r))};
+    int64_t i = 0;
+    for (; i + 4 * VW <= n; i += 4 * VW)
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++)
+            sum[v] = joined(r, sum[v], taken(r, vf_load(x + i + v * VW)));
+    for (; i + VW <= n; i += VW)
+        sum[0] = joined(r, sum[0], taken(r, vf_load(x + i)));
+    float lanes[VW], all = identity(r);
+    vf_store(lanes, joined(r, joined(r, sum[0], sum[1]), joined(r, sum[2], sum[3])));
+    for (; i < n; i++)
+        all = joined_1(r, all, taken_1(r, x[i]));
+    for (int v = 0; v < VW; v++)
+        all = joined_1(r, all, lanes[v]);
+    return all;
+}
+
+#define REDUCING(name, r)                                                                          \
+    static void window_##name(const cm_pool_window *w, int64_t channels, float divisor, float *y)  \
+    {                                                                                              \
+        window_channels(r, w, channels, divisor, y);                                               \
+    }                                                                                              \
+    static void down_##name(float *t, const float *x, int64_t n, int onto)                         \
+    {                                                                                              \
+        if (onto)                                                                                  \
+            down_row(r, t, x, n, 1);                                                               \
+        else                                                                                       \
+            down_row(r, t, x, n, 0);                                                               \
+    }                                                                                              \
+    static void along_##name(const float *t, int64_t n, int64_t kernel, int64_t stride,            \
+                             int64_t dilation, float *y)                                           \
+    {                                                                                              \
+        along_row(r, t, n, kernel, stride, dilation, y);                                           \
+    }                                                                                              \
+    static float line_##name(const float *x, int64_t n)                                            \
+    {                                                                                              \
+        return line_of(r, x, n);                                                                   \
+    }
+
+REDUCING(max, CM_REDUCING_MAX)
+REDUCING(sum, CM_REDUCING_SUM)
+REDUCING(magnitudes, CM_REDUCING_MAGNITUDES)
+REDUCING(squares, CM_REDUCING_SQUARES)
+
+const cm_pool_kernels CM_LEVEL(cm_cpu_pool) = {
+    .window = {window_max, window_sum, window_magnitudes, window_squares},
+    .down = {down_max, down_sum, down_magnitudes, down_squares},
+    .along = {along_max, along_sum, along_magnitudes, along_squares},
+    .line = {line_max, line_sum, line_magnitudes, line_squares},
+};
+
+#endif

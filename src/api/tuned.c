@@ -82,20 +82,13 @@ static cm_status write_tuned(cm_ctx *cx, cm_plan *p, const cm_tensor *const *con
     return st;
 }
 
-static cm_status tune_in_memory(cm_ctx *cx, const cm_plan *p, const cm_tensor *const *constants,
-                                const cm_tuned_options *o, cm_timings *table,
-                                cm_tune_report *report)
+static cm_status tune_lowered(cm_ctx *cx, cm_plan *p, const cm_tensor *const *constants,
+                              const cm_tuned_options *o, cm_timings *table, cm_tune_report *report)
 {
-    cm_buf bytes;
-    cm_engine *e = NULL;
-    cm_buf_init(&bytes, cx->allocator);
-    cm_status st = cm_plan_write_memory(cx, p, constants, &bytes);
-    if (st == CM_OK)
-        st = cm_engine_open_memory(cx, bytes.data, bytes.n, false, NULL, &e);
-    if (st == CM_OK)
-        st = gather(cx, e, o, table, report);
+    cm_engine *e;
+    CM_TRY(cm_engine_open_lowered(cx, p, constants, &e));
+    cm_status st = gather(cx, e, o, table, report);
     cm_engine_release(e);
-    cm_buf_deinit(&bytes);
     return st;
 }
 
@@ -111,7 +104,7 @@ cm_status cm_compile_tuned(cm_ctx *cx, cm_network *g, const cm_compile_options *
     cm_timings_init(&table, cx->allocator, &o->tune.target);
     cm_status st = cm_compile(cx, &arena, g, co, &plan, &constants);
     if (st == CM_OK && o->tune.level != CM_TUNE_OFF)
-        st = tune_in_memory(cx, plan, constants, o, &table, report);
+        st = tune_lowered(cx, plan, constants, o, &table, report);
     const atomic_bool *cancel = cx->cancel;
     cm_progress_fn progress = cx->progress;
     if (report->stopped) {

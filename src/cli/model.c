@@ -171,10 +171,10 @@ cm_status cm_model_import(cm_ctx *cx, const char *path, const cm_model_options *
 
 cm_status cm_model_open(cm_ctx *cx, const char *path, const cm_model_options *o, cm_model *out)
 {
-    bool plan;
+    bool is_plan;
     *out = (cm_model){0};
-    CM_TRY(is_plan_file(cx, path, &plan));
-    if (plan) {
+    CM_TRY(is_plan_file(cx, path, &is_plan));
+    if (is_plan) {
         uint64_t start = cm_now_ns();
         if (o->outputs.n)
             return cm_fail(cx, CM_ERR_ARGUMENT, "--outputs needs a model: %s is a plan", path);
@@ -186,12 +186,14 @@ cm_status cm_model_open(cm_ctx *cx, const char *path, const cm_model_options *o,
     uint64_t start = cm_now_ns();
     cm_compile_options co;
     CM_TRY(cm_model_compile_options(cx, o, &co));
-    cm_status st = cm_compile_memory(cx, out->network, &co, &out->plan);
+    cm_plan *plan;
+    const cm_tensor *const *constants;
+    cm_status st = cm_compile(cx, &out->arena, out->network, &co, &plan, &constants);
     if (st != CM_OK)
         return cm_while(cx, st, "%s", path);
     out->build_seconds = seconds_since(start);
     start = cm_now_ns();
-    CM_TRY(cm_engine_open_memory(cx, out->plan.data, out->plan.n, false, NULL, &out->engine));
+    CM_TRY(cm_engine_open_lowered(cx, plan, constants, &out->engine));
     out->open_seconds = seconds_since(start);
     return CM_OK;
 }

@@ -268,13 +268,18 @@ static cm_status open_strings(cm_ctx *cx, cm_engine *e, const cm_plan_value *v, 
     return CM_OK;
 }
 
-static cm_status open_constants(cm_ctx *cx, cm_engine *e)
+/* `given`: where the constants are when not in the plan's bytes. */
+static cm_status open_constants(cm_ctx *cx, cm_engine *e, const cm_tensor *const *given)
 {
     for (int i = 0; i < e->plan->n_values; i++) {
         const cm_plan_value *v = &e->plan->values[i];
         e->values[i].list = -1;
         if (v->storage != CM_STORE_CONSTANT)
             continue;
+        if (given) {
+            e->values[i].data = (*given++)->data;
+            continue;
+        }
         e->values[i].data = e->plan->weights_data + v->offset;
         if (v->type.dtype == CM_STR)
             CM_TRY(open_strings(cx, e, v, &e->values[i].data));
@@ -322,21 +327,31 @@ static int count_steps(const cm_plan_variant *v)
     return (int)n;
 }
 
-static cm_status open_plan(cm_ctx *cx, cm_engine *e, const void *bytes, size_t n,
+/* Bytes of a plan, or one that was lowered just now. */
+typedef struct {
+    const void *bytes;
+    size_t n;
+    cm_plan *lowered; /* NULL: read the bytes */
+    const cm_tensor *const *constants;
+} plan_source;
+
+static cm_status open_plan(cm_ctx *cx, cm_engine *e, const plan_source *from,
                            const cm_engine_options *options, cm_arena *scratch)
 {
     static const cm_engine_options defaults = {0};
     if (!options)
         options = &defaults;
-    CM_TRY(cm_plan_read(cx, &e->arena, bytes, n, &e->plan));
-    if (options->verify_weights)
+    e->plan = from->lowered;
+    if (!e->plan)
+        CM_TRY(cm_plan_read(cx, &e->arena, from->bytes, from->n, &e->plan));
+    if (options->verify_weights && !from->lowered)
         CM_TRY(cm_plan_verify_weights(cx, e->plan));
     CM_TRY(choose_variant(cx, e, options->variant));
     CM_NEW_N(cx, &e->arena, e->values, e->plan->n_values, cm_ready_value);
     CM_NEW_N(cx, &e->arena, e->lists, e->variant->n_lists, cm_ready_list);
     CM_NEW_N(cx, &e->arena, e->steps, count_steps(e->variant), const cm_plan_step *);
     CM_NEW_N(cx, &e->arena, e->ready, count_steps(e->variant), const cm_ready_step *);
-    CM_TRY(open_constants(cx, e));
+    CM_TRY(open_constants(cx, e, from->constants));
     opening o = {.cx = cx, .e = e, .scratch = scratch};
     cm_map_init(&o.ops, scratch);
     cm_map_init(&o.programs, scratch);
@@ -347,13 +362,13 @@ static cm_status open_plan(cm_ctx *cx, cm_engine *e, const void *bytes, size_t n
 }
 
 /* The engine owns what it was given, whatever happens. */
-static cm_status open_bytes(cm_ctx *cx, cm_engine *e, const void *bytes, size_t n,
-                            const cm_engine_options *options, cm_engine **out)
+static cm_status open_source(cm_ctx *cx, cm_engine *e, const plan_source *from,
+                             const cm_engine_options *options, cm_engine **out)
 {
     cm_arena scratch, *outer = cx->scratch;
     cm_arena_init(&scratch, cx->allocator);
     cx->scratch = &scratch;
-    cm_status st = open_plan(cx, e, bytes, n, options, &scratch);
+    cm_status st = open_plan(cx, e, from, options, &scratch);
     cx->scratch = outer;
     cm_arena_deinit(&scratch);
     if (st != CM_OK) {
@@ -389,7 +404,8 @@ cm_status cm_engine_open_file(cm_ctx *cx, const char *path, const cm_engine_opti
         cm_engine_release(e);
         return st;
     }
-    st = open_bytes(cx, e, e->mapping.data, e->mapping.n, options, out);
+    const plan_source from = {.bytes = e->mapping.data, .n = e->mapping.n};
+    st = open_source(cx, e, &from, options, out);
     return st == CM_OK ? st : cm_while(cx, st, "%s", path);
 }
 
@@ -409,7 +425,17 @@ cm_status cm_engine_open_memory(cm_ctx *cx, const void *bytes, size_t n, bool co
             memcpy(e->copy, bytes, n);
         bytes = e->copy;
     }
-    return open_bytes(cx, e, bytes, n, options, out);
+    const plan_source from = {.bytes = bytes, .n = n};
+    return open_source(cx, e, &from, options, out);
+}
+
+cm_status cm_engine_open_lowered(cm_ctx *cx, cm_plan *plan, const cm_tensor *const *constants,
+                                 cm_engine **out)
+{
+    cm_engine *e;
+    CM_TRY(new_engine(cx, &e));
+    const plan_source from = {.lowered = plan, .constants = constants};
+    return open_source(cx, e, &from, NULL, out);
 }
 
 cm_status cm_engine_constants(cm_ctx *cx, const cm_engine *e, const cm_tensor *const **out)

@@ -55,6 +55,8 @@ static cm_status add(cm_ctx *cx, cm_engine *e, const cm_ready_step *s, const cm_
                        bytes);
     }
     c->tactic->pack(p, &c->knobs, i, p->in[i]->data, k->data, threads);
+    if (e->mapping.data) /* the packed form is what will be read from now on */
+        cm_file_forget(&e->mapping, p->in[i]->data, (size_t)e->plan->values[k->value].bytes);
     e->packed = k;
     e->packed_bytes += bytes;
     *out = k;

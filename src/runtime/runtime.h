@@ -28,6 +28,10 @@ cm_status cm_engine_open_file(cm_ctx *cx, const char *path, const cm_engine_opti
 /* From bytes: copied, or (copy false) borrowed until the last release. */
 cm_status cm_engine_open_memory(cm_ctx *cx, const void *bytes, size_t n, bool copy,
                                 const cm_engine_options *options, cm_engine **out) CM_MUST_USE;
+/* A plan that never was a file, as lower/ made it: it, its constants and what they lie in are borrowed
+ * until the last release. */
+cm_status cm_engine_open_lowered(cm_ctx *cx, cm_plan *plan, const cm_tensor *const *constants,
+                                 cm_engine **out) CM_MUST_USE;
 cm_engine *cm_engine_retain(cm_engine *e);
 void cm_engine_release(cm_engine *e); /* NULL is fine */
 

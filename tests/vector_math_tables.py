@@ -111,6 +111,13 @@ def main():
                range(8))
     show("erf_q", "-ln(erfc(x)) on 0.9 <= x <= 3.95, weighed by erfc", c, e)
 
+    # gelu(x) = max(x, 0) - |x| exp(-x^2/2) P(t), t = 1/(1 + 0.3125 |x|)
+    k = mpf("0.3125")
+    mills = lambda u: mpmath.erfc(u / sqrt(mpf(2))) * exp(u * u / 2) / 2
+    g = lambda t: mills((1 / t - 1) / k)
+    c, e = fit(g, relative(g), 1 / (1 + k * 15), mpf(1), range(1, 11))
+    show("gelu_p", "erfc(x/sqrt(2)) e^(x^2/2) / 2 in t = 1/(1 + 0.3125 x), without a constant term", c, e)
+
     # tanh(x) = x + x^3 P(x^2)
     t = lambda t: ((mpmath.tanh(sqrt(t)) / sqrt(t) - 1) / t if t > mpf("1e-8")
                    else -mpf(1) / 3 + t * 2 / 15)

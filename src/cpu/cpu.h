@@ -27,6 +27,7 @@ typedef struct cm_cpu_table {
     X(CONV, cm_cpu_conv)                                                                           \
     X(POOL, cm_cpu_pool)                                                                           \
     X(MOVE, cm_cpu_move)                                                                           \
+    X(POINTWISE, cm_cpu_pointwise)                                                                 \
     X(GATHER, cm_cpu_gather)                                                                       \
     X(QUANTISE, cm_cpu_quantise)                                                                   \
     X(QMATMUL, cm_cpu_qmatmul)                                                                     \

@@ -135,7 +135,7 @@ void cm_epilogue_init(cm_epilogue_plan *e, const cm_run *r, int n_col_axes)
 void cm_epilogue_tile(const cm_epilogue_plan *e, int64_t row, int64_t col, int64_t m, int64_t n,
                       const float *x, int64_t ld)
 {
-    cm_tile_job j = {&e->code, e->operands, &e->out, e->cols};
+    cm_tile_job j = {&e->code, e->operands, &e->out, e->cols, false};
     cm_tile_run(&j, row, col, m, n, x, ld);
 }
 

@@ -12,7 +12,7 @@
 #include "plan/tensor.h"
 
 enum {
-    CM_TILE_ELEMS = 512,         /* in a register, at most */
+    CM_TILE_ELEMS = 1024,        /* in a register, at most */
     CM_TILE_FLOATS = 4096,       /* in all registers */
     CM_TILE_UNBOUNDED = 1 << 20, /* elements of a tile that needs no register */
     CM_TILE_AXES = 6,            /* of rows and of columns, those merged that can be */
@@ -97,6 +97,10 @@ typedef struct cm_tile_facts {
     bool out_stored; /* outputs may have to be computed in a register, then stored */
 } cm_tile_facts;
 
+/* Is the operand one run of elements in every tile? */
+bool cm_tile_is_run(const cm_tile_view *v, int64_t cols, bool rows_apart);
+/* Rough nanoseconds that one core takes for an element of the program, memory not counted. */
+double cm_tile_cost(const cm_program *p, int level);
 /* Why the program cannot be compiled, or NULL. */
 const char *cm_tile_reject(const cm_program *p);
 void cm_tile_compile(cm_tile_code *c, const cm_program *p, int level, const cm_tile_facts *facts);
@@ -109,6 +113,7 @@ typedef struct cm_tile_job {
     const cm_tile_view *operands;
     const cm_tile_view *out; /* per output of the program; data NULL: nobody wants it */
     int64_t cols;            /* of the whole matrix */
+    bool rows_apart;         /* no tile has more than one row */
 } cm_tile_job;
 
 /* Rows [row, row + m) and columns [col, col + n). x: m rows of n, `ld` apart, or NULL. */

@@ -167,7 +167,7 @@ void cm_tile_run(const cm_tile_job *j, int64_t row, int64_t col, int64_t m, int6
     for (int i = 0; i < c->n_registers; i++)
         *slot++ = r.registers + i * c->tile;
     int64_t tile = c->tile;
-    if (2 * n > tile || m == 1) { /* long rows, one at a time */
+    if (2 * n > tile || m == 1 || j->rows_apart) { /* long rows, one at a time */
         for (int64_t i = 0; i < m; i++)
             for (int64_t k = 0; k < n; k += tile) {
                 piece p = {row + i, col + k, 1, n - k < tile ? n - k : tile};

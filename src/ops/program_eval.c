@@ -18,9 +18,10 @@ static double softplus(double x)
     return x > 0 ? x + cm_log1p(cm_exp(-x)) : cm_log1p(cm_exp(x));
 }
 
+/* As the operator's: 1 + erf(t) = erfc(-t) keeps its precision below zero. */
 static double gelu(double x)
 {
-    return x / 2 * (1 + cm_erf(x * 0.70710678118654752440));
+    return x == -INFINITY ? 0 : x / 2 * cm_erfc(-x * 0.70710678118654752440);
 }
 
 static double gelu_tanh(double x)

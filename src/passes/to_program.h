@@ -14,9 +14,6 @@ bool cm_program_reads(const cm_node *n, int i);
  * the program has no room. */
 bool cm_append_node(cm_program *p, const cm_node *n, const cm_program_arg *args,
                     cm_program_arg *out);
-/* Append another program, `x` and operand k of it standing for the given arguments. */
-bool cm_append_program(cm_program *p, const cm_program *other, const cm_program_arg *x,
-                       const cm_program_arg *operands, cm_program_arg *out);
 /* The text, in the network's arena. */
 cm_status cm_program_text(cm_ctx *cx, cm_network *g, const cm_program *p,
                           const char **out) CM_MUST_USE;

@@ -1,0 +1,190 @@
+/* pointwise.c -- pointwise programs over whole tensors, tile by tile.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The innermost axis of the loop nest is the columns of the matrix that tiles are cut from, the others
+ * its rows. Long rows are cut into pieces; short ones are taken several at a time. */
+#include "cpu/cpu.h"
+#include "cpu/tile.h"
+
+enum {
+    LONG_ROW = 256, /* columns from which on a tile is of one row */
+    PIECE = 8192,   /* columns of a row that are handed to a thread at once */
+    THREAD_NS = 8000,
+};
+
+typedef struct {
+    cm_tile_code code;
+    cm_tile_view operands[CM_TILE_OPERANDS], out[CM_PROGRAM_MAX];
+    cm_tile_job tiles;
+    int64_t rows, cols, pieces_per_row;
+} job;
+
+static int64_t rows_of(const cm_pointwise_shape *s)
+{
+    int64_t n = 1;
+    for (int a = 0; a < s->rank - 1; a++)
+        n *= s->dims[a];
+    return n;
+}
+
+static bool make_view(cm_tile_view *v, const cm_pointwise_shape *s, const int64_t *strides,
+                      cm_dtype dtype, const void *data)
+{
+    int last = s->rank - 1;
+    cm_tile_view_begin(v, dtype, data);
+    for (int a = 0; a < last; a++)
+        if (!cm_tile_view_row(v, s->dims[a], strides[a]))
+            return false;
+    bool fits = cm_tile_view_col(v, s->dims[last], strides[last]);
+    cm_tile_view_end(v);
+    return fits;
+}
+
+static bool reads(const cm_program *p, int operand)
+{
+    for (int s = 0; s < p->n_steps; s++)
+        for (int k = 0; k < cm_pointwise_arity(p->step[s].op); k++)
+            if (p->step[s].arg[k].kind == CM_ARG_OPERAND && p->step[s].arg[k].index == operand)
+                return true;
+    return false;
+}
+
+static const char *reject(const cm_problem *p)
+{
+    const cm_pointwise_shape *s = &p->as.pointwise;
+    cm_tile_view v;
+    const char *why = cm_tile_reject(p->program);
+    if (why)
+        return why;
+    for (int i = 0; i < p->program->n_operands; i++) {
+        if (!reads(p->program, i))
+            continue;
+        if (!cm_tile_loads(p->in[i]->dtype))
+            return "an input's element type is not computed as float32";
+        if (!make_view(&v, s, s->in[i], p->in[i]->dtype, NULL))
+            return "an input is strided over too many axes";
+    }
+    for (int o = 0; o < p->n_out; o++) {
+        if (p->out[o] && !cm_tile_stores(p->out[o]->dtype))
+            return "an output is not of float32, float16, bfloat16 or bool";
+        if (p->out[o] && !make_view(&v, s, s->out[o], p->out[o]->dtype, NULL))
+            return "an output is strided over too many axes";
+    }
+    return NULL;
+}
+
+/* Bytes moved per element of the loop, and what walking apart costs: an operand whose neighbours
+ * are far from each other takes a cache line each. */
+static double memory_ns(const cm_problem *p, const cm_pointwise_shape *s, double n)
+{
+    double ns = 0, rate = cm_cpu_bytes_per_ns(&p->target);
+    int last = s->rank - 1;
+    for (int i = 0; i < p->program->n_operands + p->n_out; i++) {
+        bool in = i < p->program->n_operands;
+        int k = in ? i : i - p->program->n_operands;
+        const cm_tensor *t = in ? p->in[k] : p->out[k];
+        if (!t || (in && !reads(p->program, k)))
+            continue;
+        int64_t stride = (in ? s->in : s->out)[k][last];
+        if (stride != 0 && stride != 1 && s->dims[last] != 1)
+            ns += n * 1.5;
+        else
+            ns += (double)cm_tensor_elems(t) * (double)cm_dtype_size(t->dtype) / rate;
+    }
+    return ns;
+}
+
+static double element_ns(const cm_problem *p)
+{
+    const cm_pointwise_shape *s = &p->as.pointwise;
+    double n = (double)(rows_of(s) * s->dims[s->rank - 1]);
+    double compute = cm_tile_cost(p->program, p->target.level);
+    return n > 0 ? compute + memory_ns(p, s, n) / n : 1;
+}
+
+static double cost(const cm_problem *p, const cm_knobs *k)
+{
+    const cm_pointwise_shape *s = &p->as.pointwise;
+    (void)k;
+    double ns = element_ns(p) * (double)(rows_of(s) * s->dims[s->rank - 1]);
+    return 150 + ns / cm_cpu_speedup(p, ns / THREAD_NS);
+}
+
+static void run_rows(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    cm_tile_run(&j->tiles, begin, 0, end - begin, j->cols, NULL, 0);
+}
+
+static void run_pieces(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    while (begin < end) { /* the pieces of one row at a time */
+        int64_t row = begin / j->pieces_per_row, first = begin % j->pieces_per_row;
+        int64_t n = j->pieces_per_row - first;
+        n = n < end - begin ? n : end - begin;
+        int64_t col = first * PIECE, stop = col + n * PIECE;
+        stop = stop < j->cols ? stop : j->cols;
+        cm_tile_run(&j->tiles, row, col, 1, stop - col, NULL, 0);
+        begin += n;
+    }
+}
+
+static void compile(job *j, const cm_run *r)
+{
+    const cm_problem *p = r->p;
+    const cm_pointwise_shape *s = &p->as.pointwise;
+    cm_tile_facts facts;
+    bool apart = j->rows == 1 || j->cols >= LONG_ROW;
+    facts.x_loaded = facts.out_stored = false;
+    for (int i = 0; i < p->program->n_operands; i++) {
+        cm_tile_view *v = &j->operands[i];
+        if (!p->in[i])
+            continue;
+        make_view(v, s, s->in[i], p->in[i]->dtype, r->in[i]);
+        bool same = v->n_axes == 1 && v->strides[0] == 0;
+        facts.one[i] = v->n_col_axes == 1 && v->col_strides[0] == 0 && (apart || same);
+        facts.loaded[i] = v->dtype != CM_F32 || !cm_tile_is_run(v, j->cols, apart);
+    }
+    for (int o = 0; o < p->n_out; o++) {
+        cm_tile_view *v = &j->out[o];
+        v->data = NULL;
+        if (!p->out[o])
+            continue;
+        make_view(v, s, s->out[o], p->out[o]->dtype, r->out[o]);
+        facts.out_stored |= v->dtype != CM_F32 || !cm_tile_is_run(v, j->cols, apart);
+    }
+    for (int o = 0; o < p->n_out; o++) /* whose result needs a place, wanted or not */
+        facts.out_stored |= !p->out[o];
+    cm_tile_compile(&j->code, p->program, p->target.level, &facts);
+    j->tiles = (cm_tile_job){&j->code, j->operands, j->out, j->cols, apart};
+}
+
+static cm_status run(const cm_run *r)
+{
+    const cm_pointwise_shape *s = &r->p->as.pointwise;
+    job j;
+    j.rows = rows_of(s);
+    j.cols = s->dims[s->rank - 1];
+    int64_t n = j.rows * j.cols;
+    if (n == 0)
+        return CM_OK;
+    compile(&j, r);
+    double ns = cm_threads_count(r->threads) > 1 ? element_ns(r->p) : 0;
+    if (ns * (double)n < 2 * THREAD_NS) {
+        run_rows(&j, 0, j.rows);
+        return CM_OK;
+    }
+    bool pieces = j.cols > PIECE;
+    j.pieces_per_row = pieces ? (j.cols + PIECE - 1) / PIECE : 1;
+    double item_ns = ns * (double)(pieces ? PIECE : j.cols);
+    cm_parallel(r->threads, j.rows * j.pieces_per_row, (int64_t)(THREAD_NS / item_ns) + 1,
+                pieces ? run_pieces : run_rows, &j);
+    return CM_OK;
+}
+
+static const cm_tactic rows[] = {
+    {.name = "pointwise_tile", .level = CM_ISA_GENERIC, .reject = reject, .cost = cost, .run = run},
+};
+
+const cm_cpu_table cm_cpu_pointwise = {rows, sizeof rows / sizeof *rows};

@@ -1,0 +1,210 @@
+/* pointwise.c -- pointwise tactics against the reference.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "op/harness.h"
+
+/* A case that must run on some tactic. Float32 steps are rounded each, the reference's only once:
+ * 4e-6 of the largest result leaves room for a dozen of them. */
+static void check(double low, double high, int hurt, double tolerance, const char *text)
+{
+    op_case c = op_case_of(text);
+    c.low = low;
+    c.high = high;
+    c.hurt = hurt;
+    c.tolerance = tolerance;
+    op_check(&c);
+    if (!c.ran)
+        fail_msg("no tactic takes\n%s", text);
+}
+
+#define CHECKF(low, high, hurt, tolerance, ...)                                                    \
+    do {                                                                                           \
+        char text_[1024];                                                                          \
+        snprintf(text_, sizeof text_, __VA_ARGS__);                                                \
+        check(low, high, hurt, tolerance, text_);                                                  \
+    } while (0)
+
+static void one_operator_each(void **state)
+{
+    (void)state;
+    static const char *unary[] = {
+        "Neg",        "Abs",         "Sign", "Floor",    "Ceil",     "Round",          "Sqrt",
+        "Reciprocal", "Exp",         "Log",  "Sin",      "Cos",      "Tanh",           "Sigmoid",
+        "Erf",        "Relu",        "Mish", "Softplus", "Softsign", "HardSwish",      "Elu",
+        "LeakyRelu",  "HardSigmoid", "Gelu", "Swish",    "Selu",     "ThresholdedRelu"};
+    static const char *sizes[] = {"1", "15", "3,5,7", "2,3,40,5", "5000", "0", "1,1,1,1"};
+    for (int i = 0; i < CM_COUNT(unary); i++)
+        for (int s = 0; s < CM_COUNT(sizes); s++) {
+            bool positive = !strcmp(unary[i], "Sqrt") || !strcmp(unary[i], "Log") ||
+                            !strcmp(unary[i], "Reciprocal");
+            if (!strcmp(sizes[s], "0"))
+                continue;
+            CHECKF(positive ? 0.1 : -4, 4, 0, 4e-7, "x: f32[%s]\ny = %s(x)\nreturn y\n", sizes[s],
+                   unary[i]);
+            CHECKF(-4, 4, 5, 4e-7, "x: f32[%s]\ny = %s(x)\nreturn y\n", sizes[s], unary[i]);
+        }
+    CHECKF(-4, 4, 0, 4e-6, "x: f32[70]\ny = Gelu(x) {approximate=\"tanh\"}\nreturn y\n");
+    CHECKF(-4, 4, 0, 4e-6, "x: f32[70]\ny = Swish(x) {alpha=1.702}\nreturn y\n");
+}
+
+static void two_operands(void **state)
+{
+    (void)state;
+    static const char *binary[] = {"Add", "Sub", "Mul", "Div", "PRelu", "Max", "Min", "Pow"};
+    static const char *shapes[][2] = {{"7", "7"},
+                                      {"300", "1"},
+                                      {"2,300", "300"},
+                                      {"2,3,4,5", "3,1,1"},
+                                      {"2,3,4,5", "2,3,1,1"},
+                                      {"4,1,5", "1,5"},
+                                      {"6,257", "6,1"},
+                                      {"2,9,3,3", "2,9,3,3"},
+                                      {"3,2,1000", "1"},
+                                      {"2,70,6,5", "1,70,1,1"}};
+    for (int i = 0; i < CM_COUNT(binary); i++)
+        for (int s = 0; s < CM_COUNT(shapes); s++) {
+            bool power = !strcmp(binary[i], "Pow");
+            CHECKF(power ? 0.2 : -3, 3, power ? 0 : 6, 1e-6,
+                   "x: f32[%s]\nz: f32[%s]\ny = %s(x, z)\nreturn y\n", shapes[s][0], shapes[s][1],
+                   binary[i]);
+            if (strcmp(binary[i], "PRelu") != 0)
+                CHECKF(power ? 0.2 : -3, 3, power ? 0 : 6, 1e-6,
+                       "x: f32[%s]\nz: f32[%s]\ny = %s(z, x)\nreturn y\n", shapes[s][0],
+                       shapes[s][1], binary[i]);
+        }
+    CHECKF(-3, 3, 6, 1e-6, "x: f32[5,1]\nz: f32[1,9]\ny = Sub(x, z)\nreturn y\n");
+    CHECKF(-3, 3, 6, 1e-6, "x: f32[300,1]\nz: f32[1,300]\ny = Sub(x, z)\nreturn y\n");
+    CHECKF(-3, 3, 0, 1e-6, "x: f32[40]\n@e = i64[] {2}\ny = Pow(x, @e)\nreturn y\n");
+    CHECKF(-3, 3, 6, 1e-6, "a: f32[9]\nb: f32[4,9]\nc: f32[1]\ny = Sum(a, b, c)\nreturn y\n");
+    CHECKF(-3, 3, 6, 1e-6, "a: f32[9]\nb: f32[4,9]\nc: f32[1]\ny = Mean(a, b, c)\nreturn y\n");
+    CHECKF(-3, 3, 6, 1e-6, "a: f32[9]\nb: f32[4,9]\nc: f32[1]\ny = Max(a, b, c)\nreturn y\n");
+}
+
+static void bounds_of_clip(void **state)
+{
+    (void)state;
+    CHECKF(-3, 3, 6, 0,
+           "x: f32[3,50]\n@l = f32[] {-1}\n@h = f32[] {2}\ny = Clip(x, @l, @h)\nreturn y\n");
+    CHECKF(-3, 3, 6, 0, "x: f32[3,50]\n@l = f32[] {0}\ny = Clip(x, @l)\nreturn y\n");
+    CHECKF(-3, 3, 6, 0, "x: f32[3,50]\nh: f32[]\ny = Clip(x, _, h)\nreturn y\n");
+    CHECKF(-3, 3, 1, 0, "x: f32[3,50]\nl: f32[]\nh: f32[]\ny = Clip(x, l, h)\nreturn y\n");
+}
+
+static void truth_values(void **state)
+{
+    (void)state;
+    static const char *compare[] = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"};
+    for (int i = 0; i < CM_COUNT(compare); i++) {
+        CHECKF(-3, 3, 3, 0, "x: f32[5,70]\nz: f32[70]\ny = %s(x, z)\nreturn y\n", compare[i]);
+        CHECKF(-3, 3, 3, 0, "x: f16[5,70]\nz: f16[5,1]\ny = %s(x, z)\nreturn y\n", compare[i]);
+    }
+    static const char *logic[] = {"And", "Or", "Xor"};
+    for (int i = 0; i < CM_COUNT(logic); i++)
+        CHECKF(0, 1, 0, 0, "x: bool[5,70]\nz: bool[70]\ny = %s(x, z)\nreturn y\n", logic[i]);
+    CHECKF(0, 1, 0, 0, "x: bool[77]\ny = Not(x)\nreturn y\n");
+    CHECKF(-3, 3, 2, 0, "x: f32[77]\ny = IsNaN(x)\nreturn y\n");
+    CHECKF(-3, 3, 2, 0, "x: f32[77]\ny = IsInf(x)\nreturn y\n");
+    CHECKF(-3, 3, 2, 0, "x: f32[77]\ny = IsInf(x) {detect_negative=0}\nreturn y\n");
+    CHECKF(-3, 3, 3, 0, "c: bool[4,1]\nx: f32[4,70]\nz: f32[]\ny = Where(c, x, z)\nreturn y\n");
+    CHECKF(-3, 3, 3, 0, "c: bool[4,30]\nx: bf16[1]\nz: bf16[4,30]\ny = Where(c, x, z)\nreturn y\n");
+}
+
+static void casts(void **state)
+{
+    (void)state;
+    static const char *from[] = {"f32", "f16", "bf16", "bool"};
+    static const int to[] = {1, 10, 16, 9};
+    for (int i = 0; i < CM_COUNT(from); i++)
+        for (int k = 0; k < CM_COUNT(to); k++)
+            CHECKF(-3, 3, 3, 0, "x: %s[3,77]\ny = Cast(x) {to=%d}\nreturn y\n", from[i], to[k]);
+    CHECKF(-3, 3, 0, 0, "x: u8[3,77]\ny = Cast(x) {to=1}\nreturn y\n");
+    CHECKF(-3, 3, 0, 0, "x: i16[3,77]\ny = Cast(x) {to=16}\nreturn y\n");
+}
+
+static const char *programs[] = {
+    "add $0 $1; relu %0",
+    "mul $0 $1; add %0 $2",
+    "mul $0 $1; add %0 $2; relu %1",
+    "sub $0 $1; pow %0 2; mul %1 0.5; exp %2; neg %3",
+    "add $0 $1; sigmoid %0; mul %0 %1",
+    "mul $0 0.5; add %0 $1; tanh %1; mul %2 $2; add %3 $0; gelu %4; max %5 $1; min %6 3; clip %7 "
+    "-2 2",
+    "lt $0 $1; select %0 $2 $0",
+    "mul 2 3; add %0 $0; add $1 $1; sub %1 %2; div %3 2",
+    "add $1 $2; add $1 $2; mul %0 %1; add %2 $0",
+};
+
+static void groups(void **state)
+{
+    (void)state;
+    static const char *shapes[][3] = {
+        {"11", "11", "11"},      {"4,300", "300", "4,1"},           {"2,5,6,7", "5,1,1", "2,5,6,7"},
+        {"3,700", "1", "3,700"}, {"2,40,4,4", "40,1,1", "2,1,4,4"}, {"5,9,13", "9,1", "13"},
+        {"9000", "9000", "1"},   {"2,3,1,1", "2,3,1,1", "1"}};
+    for (int i = 0; i < CM_COUNT(programs); i++)
+        for (int s = 0; s < CM_COUNT(shapes); s++)
+            CHECKF(-2, 2, 0, 1e-5,
+                   "a: f32[%s]\nb: f32[%s]\nc: f32[%s]\n"
+                   "y = cameo.Pointwise(a, b, c) {program=\"%s\", to=[1]}\nreturn y\n",
+                   shapes[s][0], shapes[s][1], shapes[s][2], programs[i]);
+}
+
+/* Results are rounded to the output's type: half a step of it, and a step where float32's rounding
+ * tips the balance. */
+static void groups_of_other_types(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CM_COUNT(programs); i++) {
+        CHECKF(-2, 2, 0, 0x1p-10,
+               "a: f16[4,70]\nb: f32[70]\nc: bf16[4,1]\n"
+               "y = cameo.Pointwise(a, b, c) {program=\"%s\", to=[10]}\nreturn y\n",
+               programs[i]);
+        CHECKF(-2, 2, 0, 0x1p-7,
+               "a: f32[2,9,5,3]\nb: f16[]\nc: bool[2,9,5,3]\n"
+               "y = cameo.Pointwise(a, b, c) {program=\"%s\", to=[16]}\nreturn y\n",
+               programs[i]);
+    }
+}
+
+static void several_outputs(void **state)
+{
+    (void)state;
+    CHECKF(-2, 2, 0, 1e-5,
+           "a: f32[6,50]\nb: f32[50]\n"
+           "y, z = cameo.Pointwise(a, b) {program=\"add $0 $1; exp %%0; mul %%1 $0 -> %%1 %%2\", "
+           "to=[1,1]}\nreturn y, z\n");
+    CHECKF(-2, 2, 0, 0x1p-9,
+           "a: f32[2,6,5,5]\nb: f32[6,1,1]\n"
+           "y, z, w = cameo.Pointwise(a, b) {program=\"add $0 $1; lt %%0 0; mul %%0 $0 -> %%2 %%1 "
+           "%%0\", "
+           "to=[1,9,10]}\nreturn y, z, w\n");
+    CHECKF(-2, 2, 0, 1e-5,
+           "a: f32[600]\n"
+           "y, z = cameo.Pointwise(a) {program=\"abs $0; relu $0 -> %%1 %%1\", to=[1,1]}\n"
+           "return y, z\n");
+}
+
+/* What rests on integers wrapping or dividing is not for float32. */
+static void leaves_integers_alone(void **state)
+{
+    (void)state;
+    op_case c = op_case_of("x: i8[7]\nz: i8[7]\ny = Add(x, z)\nreturn y\n");
+    c.only = "tile";
+    op_check(&c);
+    assert_int_equal(c.ran, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_operator_each),
+        cmocka_unit_test(two_operands),
+        cmocka_unit_test(bounds_of_clip),
+        cmocka_unit_test(truth_values),
+        cmocka_unit_test(casts),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(groups_of_other_types),
+        cmocka_unit_test(several_outputs),
+        cmocka_unit_test(leaves_integers_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -100,80 +100,110 @@ void CM_LEVEL(cm_cpu_range_of)(const float *x, int64_t n, float *lo, float *hi)
     *hi = vf_most(vf_max(vf_max(h[0], h[1]), vf_max(h[2], h[3])));
 }
 
-enum { BLOCK = 64 };
-
-/* n numbers of a block to bytes. */
-VINLINE void finish_block(const float *x, int n, float zero, bool is_signed, uint8_t *y)
+/* VW bytes from element i on, n of which are there; step 0: one stands for all. */
+VINLINE vf load_operand(const uint8_t *p, int64_t i, int n, int step, bool is_signed)
 {
-    uint8_t bytes[BLOCK];
-    vf z = vf_set(zero);
-    for (int i = 0; i < BLOCK; i += VW)
-        store_bytes(bytes + i, round_to_byte(vf_load(x + i), z, is_signed), is_signed);
+    uint8_t bytes[VW];
+    if (step && n >= VW)
+        return vf_of_int(load_bytes(p + i, is_signed));
+    memset(bytes, *p, VW);
+    if (step)
+        memcpy(bytes, p + i, (size_t)n);
+    return vf_of_int(load_bytes(bytes, is_signed));
+}
+
+VINLINE void store_result(uint8_t *y, int n, vf x, vf zero, bool is_signed)
+{
+    uint8_t bytes[VW];
+    vi v = round_to_byte(x, zero, is_signed);
+    if (n >= VW) {
+        store_bytes(y, v, is_signed);
+        return;
+    }
+    store_bytes(bytes, v, is_signed);
     memcpy(y, bytes, (size_t)n);
 }
 
-/* Up to BLOCK bytes as numbers; step 0: the one of them. */
-VINLINE void load_block(const uint8_t *p, int64_t i, int n, int step, bool is_signed, int32_t *to)
+/* a * b + c with a product that is not rounded, then rounded to float32. */
+VINLINE vf exact_fma(vf a, float b, vf c)
 {
-    uint8_t bytes[BLOCK] = {0};
-    if (step)
-        memcpy(bytes, p + i, (size_t)n);
-    else
-        memset(bytes, *p, BLOCK);
-    for (int k = 0; k < BLOCK; k++)
-        to[k] = is_signed ? (int8_t)bytes[k] : bytes[k];
+    float x[VW], z[VW];
+    vf_store(x, a);
+    vf_store(z, c);
+    for (int i = 0; i < VW; i++)
+        x[i] = (float)((double)x[i] * b + z[i]);
+    return vf_load(x);
 }
 
-/* a*ra + (b*rb + c), products exact in double, rounded to float32 after each sum. */
-VINLINE void add_blocks(const cm_qbinary *q, int64_t n, bool is_signed)
+#if VW > 4
+/* Numbers whose exponents are so near each other that sums of their multiples by bytes are exact in
+ * double: rounding them to float32 is then what a fused multiply-add does. 255 * 2^24 * 2^19 < 2^53. */
+static bool near_each_other(float a, float b, float c)
+{
+    uint32_t v[3], lo = 255, hi = 0;
+    memcpy(&v[0], &a, 4);
+    memcpy(&v[1], &b, 4);
+    memcpy(&v[2], &c, 4);
+    for (int i = 0; i < 3; i++) {
+        uint32_t e = v[i] >> 23 & 255;
+        if (i == 2 && c == 0)
+            continue;
+        lo = e < lo ? e : lo;
+        hi = e > hi ? e : hi;
+    }
+    return lo > 0 && hi < 255 && hi - lo <= 18;
+}
+#endif
+
+/* a*ra + (b*rb + c), products exact, rounded to float32 after each sum. */
+VINLINE void add_bytes(const cm_qbinary *q, int64_t n, bool is_signed)
 {
     float ra = q->a_scale / q->y_scale, rb = q->b_scale / q->y_scale;
     float constant = q->y_zero - (ra * q->a_zero + rb * q->b_zero);
-    int32_t a[BLOCK], b[BLOCK];
-    float x[BLOCK];
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int m = n - i < BLOCK ? (int)(n - i) : BLOCK;
-        load_block(q->a, i, m, q->a_step, is_signed, a);
-        load_block(q->b, i, m, q->b_step, is_signed, b);
-        for (int k = 0; k < BLOCK; k++) {
-            float v = (float)((double)b[k] * rb + constant);
-            x[k] = (float)((double)a[k] * ra + v);
-        }
-        finish_block(x, m, 0, is_signed, q->y + i);
+    const vf c = vf_set(constant), zero = vf_zero();
+#if VW > 4
+    bool fused = near_each_other(ra, rb, constant);
+#endif
+    for (int64_t i = 0; i < n; i += VW) {
+        int m = n - i < VW ? (int)(n - i) : VW;
+        vf a = load_operand(q->a, i, m, q->a_step, is_signed);
+        vf b = load_operand(q->b, i, m, q->b_step, is_signed), x;
+#if VW > 4
+        if (fused)
+            x = vf_fma(a, vf_set(ra), vf_fma(b, vf_set(rb), c));
+        else
+#endif
+            x = exact_fma(a, ra, exact_fma(b, rb, c));
+        store_result(q->y + i, m, x, zero, is_signed);
     }
 }
 
 void CM_LEVEL(cm_cpu_qadd)(const cm_qbinary *q, int64_t n)
 {
     if (q->is_signed)
-        add_blocks(q, n, true);
+        add_bytes(q, n, true);
     else
-        add_blocks(q, n, false);
+        add_bytes(q, n, false);
 }
 
-VINLINE void mul_blocks(const cm_qbinary *q, int64_t n, bool is_signed)
+VINLINE void mul_bytes(const cm_qbinary *q, int64_t n, bool is_signed)
 {
-    int32_t a[BLOCK], b[BLOCK];
-    float x[BLOCK];
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int m = n - i < BLOCK ? (int)(n - i) : BLOCK;
-        load_block(q->a, i, m, q->a_step, is_signed, a);
-        load_block(q->b, i, m, q->b_step, is_signed, b);
-        for (int k = 0; k < BLOCK; k++) {
-            float u = q->a_scale * ((float)a[k] - q->a_zero);
-            float v = q->b_scale * ((float)b[k] - q->b_zero);
-            x[k] = u * v / q->y_scale;
-        }
-        finish_block(x, m, q->y_zero, is_signed, q->y + i);
+    const vf sa = vf_set(q->a_scale), sb = vf_set(q->b_scale), sy = vf_set(q->y_scale);
+    const vf za = vf_set(q->a_zero), zb = vf_set(q->b_zero), zy = vf_set(q->y_zero);
+    for (int64_t i = 0; i < n; i += VW) {
+        int m = n - i < VW ? (int)(n - i) : VW;
+        vf a = vf_mul(sa, vf_sub(load_operand(q->a, i, m, q->a_step, is_signed), za));
+        vf b = vf_mul(sb, vf_sub(load_operand(q->b, i, m, q->b_step, is_signed), zb));
+        store_result(q->y + i, m, vf_div(vf_mul(a, b), sy), zy, is_signed);
     }
 }
 
 void CM_LEVEL(cm_cpu_qmul)(const cm_qbinary *q, int64_t n)
 {
     if (q->is_signed)
-        mul_blocks(q, n, true);
+        mul_bytes(q, n, true);
     else
-        mul_blocks(q, n, false);
+        mul_bytes(q, n, false);
 }
 
 /* Plain loops, which the compiler makes vectors of. */

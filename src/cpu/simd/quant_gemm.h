@@ -40,8 +40,8 @@ enum { TALL = 4 };
 #endif
 enum { PAIRS_WIDTH = 2 * VW };
 
-/* m rows, a constant where it is inlined. */
-VINLINE void pairs_tile(int m, const int16_t *from, const cm_qrows *r, const int16_t *b,
+/* m rows, all of a panel's columns or the first half; both are constants where it is inlined. */
+VINLINE void pairs_tile(int m, bool half, const int16_t *from, const cm_qrows *r, const int16_t *b,
                         int64_t depth, int32_t *acc)
 {
     vi c0[TALL], c1[TALL];
@@ -56,7 +56,8 @@ VINLINE void pairs_tile(int m, const int16_t *from, const cm_qrows *r, const int
                 memcpy(&two, a + i * r->step + l, sizeof two);
                 vi x = vi_set(two);
                 c0[i] = vi_add(c0[i], vi_madd(x, b0));
-                c1[i] = vi_add(c1[i], vi_madd(x, b1));
+                if (!half)
+                    c1[i] = vi_add(c1[i], vi_madd(x, b1));
             }
         }
     }
@@ -110,10 +111,14 @@ VINLINE void pairs_tile(int m, const int16_t *from, const cm_qrows *r, const int
         break;
 #endif
 
-static void pairs_rows(int m, const int16_t *from, const cm_qrows *r, const int16_t *b,
+static void pairs_rows(int m, int64_t n, const int16_t *from, const cm_qrows *r, const int16_t *b,
                        int64_t depth, int32_t *acc)
 {
-    TILES(pairs_tile, from, r, b, depth, acc)
+    if (n <= VW) {
+        TILES(pairs_tile, true, from, r, b, depth, acc)
+    } else {
+        TILES(pairs_tile, false, from, r, b, depth, acc)
+    }
 }
 
 void CM_LEVEL(cm_cpu_qgemm_pairs)(const cm_qpack *q, const void *packed, const cm_qrows *r,
@@ -127,7 +132,7 @@ void CM_LEVEL(cm_cpu_qgemm_pairs)(const cm_qpack *q, const void *packed, const c
             for (int64_t i = 0; i < r->m; i += TALL) {
                 int rows = (int)(r->m - i < TALL ? r->m - i : TALL);
                 const int16_t *a = (const int16_t *)r->a + line * r->line_step + i * r->step;
-                pairs_rows(rows, a, r, b, q->depth / q->runs, acc);
+                pairs_rows(rows, n, a, r, b, q->depth / q->runs, acc);
                 finish(f, acc, PAIRS_WIDTH, r->row + line * r->m + i, rows, col, (int)n, NULL);
             }
     }
@@ -136,7 +141,7 @@ void CM_LEVEL(cm_cpu_qgemm_pairs)(const cm_qpack *q, const void *packed, const c
 #if VW == 16
 enum { DOTS_WIDTH = 32 };
 
-VINLINE void dots_tile(int m, const uint8_t *from, const cm_qrows *r, const int8_t *b,
+VINLINE void dots_tile(int m, bool half, const uint8_t *from, const cm_qrows *r, const int8_t *b,
                        int64_t depth, int32_t *acc)
 {
     vi c0[TALL], c1[TALL];
@@ -151,7 +156,8 @@ VINLINE void dots_tile(int m, const uint8_t *from, const cm_qrows *r, const int8
                 memcpy(&four, a + i * r->step + l, sizeof four);
                 vi x = vi_set(four);
                 c0[i] = _mm512_dpbusd_epi32(c0[i], x, b0);
-                c1[i] = _mm512_dpbusd_epi32(c1[i], x, b1);
+                if (!half)
+                    c1[i] = _mm512_dpbusd_epi32(c1[i], x, b1);
             }
         }
     }
@@ -161,10 +167,14 @@ VINLINE void dots_tile(int m, const uint8_t *from, const cm_qrows *r, const int8
     }
 }
 
-static void dots_rows(int m, const uint8_t *from, const cm_qrows *r, const int8_t *b, int64_t depth,
-                      int32_t *acc)
+static void dots_rows(int m, int64_t n, const uint8_t *from, const cm_qrows *r, const int8_t *b,
+                      int64_t depth, int32_t *acc)
 {
-    TILES(dots_tile, from, r, b, depth, acc)
+    if (n <= VW) {
+        TILES(dots_tile, true, from, r, b, depth, acc)
+    } else {
+        TILES(dots_tile, false, from, r, b, depth, acc)
+    }
 }
 
 /* Of all elements of a row that count. */
@@ -197,8 +207,8 @@ void cm_cpu_qgemm_dots__avx512(const cm_qpack *q, const void *packed, const cm_q
             for (int64_t i = 0; i < r->m; i += TALL) {
                 int rows = (int)(r->m - i < TALL ? r->m - i : TALL);
                 int64_t row = line * r->m + i;
-                dots_rows(rows, all + line * r->line_step + i * r->step, r, b, q->depth / q->runs,
-                          acc);
+                dots_rows(rows, n, all + line * r->line_step + i * r->step, r, b,
+                          q->depth / q->runs, acc);
                 finish(f, acc, DOTS_WIDTH, r->row + row, rows, col, (int)n, sums + row);
             }
     }

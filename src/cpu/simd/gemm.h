@@ -23,7 +23,7 @@ enum { NV = 2, NR = VW * NV };
 #define UNROLL _Pragma("GCC unroll 16")
 
 /* Small tiles keep several sums per element, or they would wait for one addition after the other. */
-#define SETS(mr) ((mr)*NV >= 8 ? 1 : (mr)*NV >= 4 ? 2 : 4)
+#define SETS(mr, nv) ((mr) * (nv) >= 8 ? 1 : (mr) * (nv) >= 4 ? 2 : 4)
 
 typedef vf gemm_acc[GEMM_MR][NV];
 
@@ -35,54 +35,54 @@ VINLINE void ask(const char *ahead)
         _mm_prefetch(ahead + i, _MM_HINT_T1);
 }
 
-VINLINE void step(int mr, gemm_acc acc, const float *b, const float *const *p, int64_t l)
+VINLINE void step(int mr, int nv, gemm_acc acc, const float *b, const float *const *p, int64_t l)
 {
-    vf v[NV];
+    vf v[GEMM_NV];
     UNROLL
-    for (int j = 0; j < NV; j++)
+    for (int j = 0; j < nv; j++)
         v[j] = vf_load(b + j * VW);
     UNROLL
     for (int i = 0; i < mr; i++) {
         vf x = vf_set(p[i][l]);
         UNROLL
-        for (int j = 0; j < NV; j++)
+        for (int j = 0; j < nv; j++)
             acc[i][j] = vf_fma(x, v[j], acc[i][j]);
     }
 }
 
-VINLINE void step_packed(int mr, gemm_acc acc, const float *b, const float *a)
+VINLINE void step_packed(int mr, int nv, gemm_acc acc, const float *b, const float *a)
 {
-    vf v[NV];
+    vf v[GEMM_NV];
     UNROLL
-    for (int j = 0; j < NV; j++)
+    for (int j = 0; j < nv; j++)
         v[j] = vf_load(b + j * VW);
     UNROLL
     for (int i = 0; i < mr; i++) {
         vf x = vf_set(a[i]);
         UNROLL
-        for (int j = 0; j < NV; j++)
+        for (int j = 0; j < nv; j++)
             acc[i][j] = vf_fma(x, v[j], acc[i][j]);
     }
 }
 
-VINLINE void clear(int mr, gemm_acc acc)
+VINLINE void clear(int mr, int nv, gemm_acc acc)
 {
     UNROLL
     for (int i = 0; i < mr; i++) {
         UNROLL
-        for (int j = 0; j < NV; j++)
+        for (int j = 0; j < nv; j++)
             acc[i][j] = vf_zero();
     }
 }
 
-VINLINE void sum_sets(int mr, int sets, gemm_acc *acc)
+VINLINE void sum_sets(int mr, int nv, int sets, gemm_acc *acc)
 {
     UNROLL
     for (int s = 1; s < sets; s++) {
         UNROLL
         for (int i = 0; i < mr; i++) {
             UNROLL
-            for (int j = 0; j < NV; j++)
+            for (int j = 0; j < nv; j++)
                 acc[0][i][j] = vf_add(acc[0][i][j], acc[s][i][j]);
         }
     }
@@ -98,9 +98,9 @@ VINLINE int lanes(int n, int j)
 #define EACH                                                                                       \
     UNROLL                                                                                         \
     for (int i = 0; i < mr; i++)                                                                   \
-    UNROLL for (int j = 0; j < NV; j++)
+    UNROLL for (int j = 0; j < nv; j++)
 
-VINLINE void finish_full(const cm_gemm_tile *t, int mr, gemm_acc acc)
+VINLINE void finish_full(const cm_gemm_tile *t, int mr, int nv, gemm_acc acc)
 {
     if (t->alpha != 1) {
         vf alpha = vf_set(t->alpha);
@@ -119,12 +119,15 @@ VINLINE void finish_full(const cm_gemm_tile *t, int mr, gemm_acc acc)
             EACH acc[i][j] = vf_add(acc[i][j], vf_load(r + i * e->residual_ld + j * VW));
         }
         vf lo = vf_set(e->lo), hi = vf_set(e->hi);
-        EACH acc[i][j] = vf_min(hi, vf_max(lo, acc[i][j]));
+        if (e->lo > -__builtin_inff())
+            EACH acc[i][j] = vf_max(lo, acc[i][j]);
+        if (e->hi < __builtin_inff())
+            EACH acc[i][j] = vf_min(hi, acc[i][j]);
     }
     EACH vf_store(t->c + i * t->ldc + j * VW, acc[i][j]);
 }
 
-VINLINE void finish_part(const cm_gemm_tile *t, int mr, gemm_acc acc)
+VINLINE void finish_part(const cm_gemm_tile *t, int mr, int nv, gemm_acc acc)
 {
     vf alpha = vf_set(t->alpha);
     EACH acc[i][j] = vf_mul(alpha, acc[i][j]);
@@ -147,23 +150,23 @@ VINLINE void finish_part(const cm_gemm_tile *t, int mr, gemm_acc acc)
     EACH vf_store_n(t->c + i * t->ldc + j * VW, acc[i][j], lanes(t->n, j));
 }
 
-VINLINE void finish(const cm_gemm_tile *t, int mr, gemm_acc acc)
+VINLINE void finish(const cm_gemm_tile *t, int mr, int nv, gemm_acc acc)
 {
-    if (t->n >= NR)
-        finish_full(t, mr, acc);
+    if (t->n >= nv * VW)
+        finish_full(t, mr, nv, acc);
     else
-        finish_part(t, mr, acc);
+        finish_part(t, mr, nv, acc);
 }
 
 /* A tile of mr rows, mr a constant where this is inlined. */
-VINLINE void tile_rows(const cm_gemm_tile *t, int mr)
+VINLINE void tile_rows(const cm_gemm_tile *t, int mr, int nv)
 {
     enum { MOST = 4 };
-    const int sets = SETS(mr);
+    const int sets = SETS(mr, nv);
     gemm_acc acc[MOST];
     UNROLL
     for (int s = 0; s < sets; s++)
-        clear(mr, acc[s]);
+        clear(mr, nv, acc[s]);
     const float *b = t->b;
     const int64_t ldb = t->ldb, k = t->k;
     const float *const *rows = t->rows;
@@ -179,23 +182,23 @@ VINLINE void tile_rows(const cm_gemm_tile *t, int mr)
             ask(ahead);
             UNROLL
             for (int u = 0; u < 4; u++, b += ldb)
-                step(mr, acc[u % sets], b, p, l + u);
+                step(mr, nv, acc[u % sets], b, p, l + u);
         }
         for (; l < k; l++, b += ldb)
-            step(mr, acc[0], b, p, l);
+            step(mr, nv, acc[0], b, p, l);
     }
-    sum_sets(mr, sets, acc);
-    finish(t, mr, acc[0]);
+    sum_sets(mr, nv, sets, acc);
+    finish(t, mr, nv, acc[0]);
 }
 
-VINLINE void tile_packed(const cm_gemm_tile *t, int mr)
+VINLINE void tile_packed(const cm_gemm_tile *t, int mr, int nv)
 {
     enum { MOST = 4 };
-    const int sets = SETS(mr);
+    const int sets = SETS(mr, nv);
     gemm_acc acc[MOST];
     UNROLL
     for (int s = 0; s < sets; s++)
-        clear(mr, acc[s]);
+        clear(mr, nv, acc[s]);
     const float *b = t->b, *a = t->a;
     const int64_t ldb = t->ldb, k = t->runs * t->k;
     const char *ahead = t->ahead ? t->ahead : (const char *)t->b;
@@ -205,22 +208,29 @@ VINLINE void tile_packed(const cm_gemm_tile *t, int mr)
         ask(ahead);
         UNROLL
         for (int u = 0; u < 4; u++, b += ldb, a += mr)
-            step_packed(mr, acc[u % sets], b, a);
+            step_packed(mr, nv, acc[u % sets], b, a);
     }
     for (; l < k; l++, b += ldb, a += mr)
-        step_packed(mr, acc[0], b, a);
-    sum_sets(mr, sets, acc);
-    finish(t, mr, acc[0]);
+        step_packed(mr, nv, acc[0], b, a);
+    sum_sets(mr, nv, sets, acc);
+    finish(t, mr, nv, acc[0]);
 }
 
+/* Tiles of no more columns than one vector has compute no more. */
 #define TILE(mr)                                                                                   \
     static void rows_##mr(const cm_gemm_tile *t)                                                   \
     {                                                                                              \
-        tile_rows(t, mr);                                                                          \
+        if (t->n > VW)                                                                             \
+            tile_rows(t, mr, NV);                                                                  \
+        else                                                                                       \
+            tile_rows(t, mr, 1);                                                                   \
     }                                                                                              \
     static void packed_##mr(const cm_gemm_tile *t)                                                 \
     {                                                                                              \
-        tile_packed(t, mr);                                                                        \
+        if (t->n > VW)                                                                             \
+            tile_packed(t, mr, NV);                                                                \
+        else                                                                                       \
+            tile_packed(t, mr, 1);                                                                 \
     }
 
 #endif

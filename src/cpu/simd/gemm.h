@@ -37,7 +37,7 @@ VINLINE void ask(const char *ahead)
 
 VINLINE void step(int mr, int nv, gemm_acc acc, const float *b, const float *const *p, int64_t l)
 {
-    vf v[GEMM_NV];
+    vf v[NV];
     UNROLL
     for (int j = 0; j < nv; j++)
         v[j] = vf_load(b + j * VW);
@@ -52,7 +52,7 @@ VINLINE void step(int mr, int nv, gemm_acc acc, const float *b, const float *con
 
 VINLINE void step_packed(int mr, int nv, gemm_acc acc, const float *b, const float *a)
 {
-    vf v[GEMM_NV];
+    vf v[NV];
     UNROLL
     for (int j = 0; j < nv; j++)
         v[j] = vf_load(b + j * VW);

@@ -5,6 +5,11 @@
 
 #include "cli/model.h"
 
+/* What the command that is used calls its options, for warnings. */
+typedef struct cm_bench_words {
+    const char *iterations, *duration, *warm_up, *streams, *threads, *no_transfers;
+} cm_bench_words;
+
 typedef struct cm_bench_how {
     int64_t iterations;       /* at least so many, of every stream */
     double warm_up, duration; /* seconds; one inference warms up whatever is said */
@@ -15,6 +20,7 @@ typedef struct cm_bench_how {
     double idle, sleep;      /* seconds between inferences; before the first */
     uint64_t seed;           /* of the arrivals */
     const cm_target *target; /* NULL: the CPU's best */
+    const cm_bench_words *words; /* NULL: those of `cameo bench` */
 } cm_bench_how;
 
 /* One inference, ns since measuring began. Due and begun are the same without --qps. */

@@ -96,6 +96,7 @@ cm_bench_interval cm_bench_median_interval(double *v, int n)
 
 typedef struct {
     cm_ctx *cx;
+    const cm_bench_words *words;
     const char **list;
     int n;
     bool failed;
@@ -116,13 +117,11 @@ static void doubt_count(doubts *d, const cm_bench_result *r)
     if (r->n < 20)
         DOUBT(d,
               "only %lld inferences were measured: percentiles say little; ask for more with "
-              "--iterations or --duration",
-              (long long)r->n);
+              "%s or %s",
+              (long long)r->n, d->words->iterations, d->words->duration);
     else if (r->n < 100)
-        DOUBT(d,
-              "%lld inferences are too few for the 99th percentile; ask for more with --iterations "
-              "or --duration",
-              (long long)r->n);
+        DOUBT(d, "%lld inferences are too few for the 99th percentile; ask for more with %s or %s",
+              (long long)r->n, d->words->iterations, d->words->duration);
 }
 
 static void doubt_spread(doubts *d, const cm_bench_series *compute)
@@ -132,8 +131,8 @@ static void doubt_spread(doubts *d, const cm_bench_series *compute)
         DOUBT(d,
               "compute time is unstable: the 90th percentile is %.2f times the 10th (coefficient "
               "of variation %.1f %%); close other programs, keep to a core with taskset, or "
-              "measure for longer with --duration",
-              slow / fast, compute->variation * 100);
+              "measure for longer with %s",
+              slow / fast, compute->variation * 100, d->words->duration);
 }
 
 /* The last third against the first: clocks that fall while it gets warm. */
@@ -158,9 +157,8 @@ static cm_status doubt_drift(doubts *d, const cm_bench_result *r)
             "--warm-up",
             (last / first - 1) * 100);
     else if (last > 0 && first > 1.05 * last)
-        DOUBT(d,
-              "inferences became %.0f %% faster while measuring: warm up for longer with --warm-up",
-              (first / last - 1) * 100);
+        DOUBT(d, "inferences became %.0f %% faster while measuring: warm up for longer with %s",
+              (first / last - 1) * 100, d->words->warm_up);
     return CM_OK;
 }
 
@@ -169,15 +167,12 @@ static void doubt_machine(doubts *d, const cm_bench_result *r, const cm_bench_ho
     int cores = cm_cpu_cores(), used = how->streams * cm_bench_threads(how);
     if (used > cores)
         DOUBT(d,
-              "%d streams of %d threads share %d cores: they wait for each other; lower --streams "
-              "or --threads",
-              how->streams, cm_bench_threads(how), cores);
+              "%d streams of %d threads share %d cores: they wait for each other; lower %s or %s",
+              how->streams, cm_bench_threads(how), cores, d->words->streams, d->words->threads);
     double per_second = r->wall_s > 0 ? (double)r->switches / (r->wall_s + r->warm_s) : 0;
     if (used <= cores && r->switches > 10 && per_second > 20)
-        DOUBT(d,
-              "other programs took our cores %.0f times a second: close them, or use fewer "
-              "--threads",
-              per_second);
+        DOUBT(d, "other programs took our cores %.0f times a second: close them, or lower %s",
+              per_second, d->words->threads);
     if (r->steal > 0.01)
         DOUBT(d, "the hypervisor gave %.1f %% of this machine's time to others", r->steal * 100);
 }
@@ -204,23 +199,25 @@ static void doubt_rate(doubts *d, const cm_bench_result *r, const cm_bench_how *
     if (how->qps > 0 && r->n >= 20 && done < 0.9 * how->qps)
         DOUBT(d,
               "%.4g inferences a second were asked for and %.4g were done: the queue grows for as "
-              "long as one measures, and so do latencies; lower --qps, or add --streams",
-              how->qps, done);
+              "long as one measures, and so do latencies; lower --qps, or raise %s",
+              how->qps, done, d->words->streams);
 }
 
 static void doubt_length(doubts *d, const cm_bench_series *latency, const cm_bench_result *r)
 {
     if (latency->median * 1e3 < 10 * r->overhead_us)
         DOUBT(d,
-              "an inference takes %.2f us, of which measuring is about %.2f us: --no-transfers "
-              "reads the clock less often",
-              latency->median * 1e3, r->overhead_us);
+              "an inference takes %.2f us, of which measuring is about %.2f us: %s reads the clock "
+              "less often",
+              latency->median * 1e3, r->overhead_us, d->words->no_transfers);
 }
 
 cm_status cm_bench_warnings(cm_ctx *cx, const cm_bench_result *r, const cm_bench_how *how,
                             const char *warnings[CM_BENCH_MOST_WARNINGS], int *n)
 {
-    doubts d = {.cx = cx, .list = warnings};
+    static const cm_bench_words ours = {"--iterations", "--duration", "--warm-up",
+                                        "--streams",    "--threads",  "--no-transfers"};
+    doubts d = {.cx = cx, .words = how->words ? how->words : &ours, .list = warnings};
     cm_bench_series compute, latency;
     CM_TRY(cm_bench_series_of(cx, r, CM_BENCH_COMPUTE, &compute));
     CM_TRY(cm_bench_series_of(cx, r, CM_BENCH_LATENCY, &latency));

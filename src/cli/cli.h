@@ -43,6 +43,8 @@ typedef struct cm_cli_verb {
     const cm_cli_option *options;
     int n_options;
     void (*defaults)(void *options); /* NULL: all zero */
+    /* What to use in place of an option that the verb lacks: a sentence, or NULL. May be NULL. */
+    const char *(*instead)(const char *option);
     int (*run)(cm_ctx *cx, void *options, int n_args, const char **args);
 } cm_cli_verb;
 
@@ -57,6 +59,7 @@ typedef struct cm_cli_verb {
     X(debug)                                                                                       \
     X(explain)                                                                                     \
     X(edit)                                                                                        \
+    X(trtexec)                                                                                     \
     X(documents)
 
 #define X(name) extern const cm_cli_verb cm_verb_##name;

@@ -20,7 +20,10 @@ static cm_status unknown(cm_ctx *cx, const cm_cli_verb *verb, const char *name, 
 {
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)n, name);
-    const char *names[64];
+    const char *instead = verb->instead ? verb->instead(word) : NULL;
+    if (instead)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "%s takes no --%s here: %s", verb->name, word, instead);
+    const char *names[160];
     int k = 0;
     for (int i = 0; i < verb->n_options && k < CM_COUNT(names); i++)
         names[k++] = verb->options[i].name;

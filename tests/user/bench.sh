@@ -43,7 +43,7 @@ bench $model --json
 json 'abs(d["throughputQps"] * d["totalSeconds"] - d["inferences"]) < 1e-6 * d["inferences"]'
 json 'd["latencyMs"]["min"] <= d["latencyMs"]["median"] <= d["latencyMs"]["p90"] <= d["latencyMs"]["p99"] <= d["latencyMs"]["max"]'
 json 'abs(d["latencyMs"]["mean"] - sum(d[k]["mean"] for k in ("h2dMs", "computeMs", "d2hMs"))) < 1e-6'
-json 'd["overheadUs"] < 1 and d["threads"] == 1 and len(d["layers"]) > 3'
+json 'd["overheadUs"] < 1 and d["threads"] == 1 and len(d["layers"]) > 3 and all("tactic" in x for x in d["layers"])'
 bench $model --json --no-transfers --layers 0
 json 'd["h2dMs"]["max"] == 0 and d["d2hMs"]["max"] == 0 and "layers" not in d'
 
@@ -86,3 +86,12 @@ refuses "unknown instruction set 'mmx'" $model --isa mmx
 refuses 'json and --csv: one of them' $model --json --csv
 refuses 'qps -1: wanted inferences a second' $model --qps -1
 refuses 'more than 50000000 arrivals' $model --qps 1e9 --duration 100s
+
+# Every option of --help is in the documents.
+for verb in bench trtexec; do
+    doc=docs/$verb.md
+    [ $verb = bench ] && doc=docs/benchmarks.md
+    for option in $("$B/cameo" $verb --help | sed -n 's/^  --\([A-Za-z0-9-]*\).*/\1/p'); do
+        [ "$option" = help ] || grep -q -- "\`--$option[ =\`]" $doc || { echo "$doc lacks --$option"; exit 1; }
+    done
+done

@@ -12,6 +12,7 @@
 #include "cpu/conv.h"
 #include "cpu/cpu.h"
 #include "cpu/epilogue.h"
+#include "cpu/quant_pool.h"
 
 enum {
     LINE = 2048,     /* floats of a line of windows */
@@ -324,6 +325,11 @@ static const cm_tactic rows[] = {
      .reject = reject_planes,
      .cost = cost_planes,
      .run = run_planes},
+    {.name = "pool_bytes",
+     .level = CM_ISA_GENERIC,
+     .reject = cm_cpu_pool_bytes_reject,
+     .cost = cm_cpu_pool_bytes_cost,
+     .run = cm_cpu_pool_bytes_run},
 };
 
 const cm_cpu_table cm_cpu_pool = {rows, CM_COUNT(rows)};

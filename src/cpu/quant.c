@@ -7,6 +7,7 @@
 
 #include "base/size.h"
 #include "cpu/cpu.h"
+#include "cpu/quant_pool.h"
 
 enum { GRAIN = 16 * 1024 };
 
@@ -69,11 +70,36 @@ static const char *reject_binary(const cm_problem *p)
     return NULL;
 }
 
+/* The axis along which a piece lies side by side in the output, the longest of them. */
+static int run_axis(const cm_move_piece *m)
+{
+    int best = -1;
+    for (int d = 0; d < m->rank; d++)
+        if (m->to[d] == 1 && (best < 0 || m->dims[d] > m->dims[best]))
+            best = d;
+    return best;
+}
+
+static const char *reject_concat(const cm_problem *p)
+{
+    const cm_move *m = &p->as.quantise.move;
+    for (int i = 0; i < m->n_pieces; i++) {
+        int axis = run_axis(&m->pieces[i]);
+        if (axis < 0 || (m->pieces[i].from[axis] != 1 && m->pieces[i].dims[axis] > 1))
+            return "operands differ in layout";
+    }
+    return NULL;
+}
+
 static const char *reject(const cm_problem *p)
 {
     const cm_quantise *q = &p->as.quantise;
     if (q->kind == CM_QUANTISE_ADD || q->kind == CM_QUANTISE_MUL)
         return reject_binary(p);
+    if (q->kind == CM_QUANTISE_CONCAT)
+        return reject_concat(p);
+    if (q->kind == CM_QUANTISE_AVERAGE || q->kind == CM_QUANTISE_GLOBAL_AVERAGE)
+        return cm_quantise_pool_reject(p);
     const cm_tensor *x = p->in[0], *y = p->out[0];
     if (q->kind == CM_QUANTISE_DYNAMIC)
         return !x || x->dtype != CM_F32   ? "the input is not float32"
@@ -96,6 +122,9 @@ static double cost(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
     const cm_tensor *x = p->in[0];
+    if (p->as.quantise.kind == CM_QUANTISE_AVERAGE ||
+        p->as.quantise.kind == CM_QUANTISE_GLOBAL_AVERAGE)
+        return cm_quantise_pool_cost(p);
     double n = (double)cm_tensor_elems(p->out[0] ? p->out[0] : x);
     double lanes = p->target.level < CM_ISA_AVX2 ? 1 : p->target.level < CM_ISA_AVX512 ? 3 : 5;
     return 30 + n / lanes / cm_cpu_speedup(p, n / GRAIN);
@@ -196,6 +225,48 @@ static void look_up(void *arg, int64_t begin, int64_t end)
 }
 
 typedef struct {
+    const cm_move_piece *m;
+    int axis;
+    const uint8_t *from, *table;
+    uint8_t *to;
+} concat_job;
+
+/* Runs of a piece. */
+static void concat_runs(void *arg, int64_t begin, int64_t end)
+{
+    const concat_job *j = arg;
+    const cm_move_piece *m = j->m;
+    for (int64_t r = begin; r < end; r++) {
+        const uint8_t *from = j->from;
+        uint8_t *to = j->to + m->to_offset;
+        int64_t rest = r;
+        for (int d = m->rank - 1; d >= 0; d--) {
+            if (d == j->axis)
+                continue;
+            int64_t i = rest % m->dims[d];
+            rest /= m->dims[d];
+            from += i * m->from[d];
+            to += i * m->to[d];
+        }
+        for (int64_t i = 0; i < m->dims[j->axis]; i++)
+            to[i] = j->table[from[i]];
+    }
+}
+
+static void run_concat(const cm_run *r)
+{
+    const cm_move *m = &r->p->as.quantise.move;
+    for (int i = 0; i < m->n_pieces; i++) {
+        const cm_move_piece *piece = &m->pieces[i];
+        concat_job j = {piece, run_axis(piece), r->in[piece->input],
+                        r->p->as.quantise.table + 256 * i, r->out[0]};
+        int64_t run = piece->dims[j.axis], elems = cm_dims_product(piece->dims, 0, piece->rank);
+        if (elems > 0)
+            cm_parallel(r->threads, elems / run, GRAIN / run + 1, concat_runs, &j);
+    }
+}
+
+typedef struct {
     const cm_quantise *q;
     cm_qbinary b;
     cm_qbinary_fn *fn;
@@ -275,6 +346,13 @@ static cm_status run(const cm_run *r)
     case CM_QUANTISE_ADD:
     case CM_QUANTISE_MUL:
         run_binary(r);
+        break;
+    case CM_QUANTISE_AVERAGE:
+    case CM_QUANTISE_GLOBAL_AVERAGE:
+        cm_quantise_pool_run(r);
+        break;
+    case CM_QUANTISE_CONCAT:
+        run_concat(r);
         break;
     default:
         run_convert(r);

@@ -222,6 +222,9 @@ typedef enum {
     CM_QUANTISE_TABLE,   /* a byte from a byte */
     CM_QUANTISE_ADD,     /* com.microsoft.QLinearAdd, its inputs */
     CM_QUANTISE_MUL,
+    CM_QUANTISE_AVERAGE,        /* means of windows: real numbers from bytes, their mean, a byte */
+    CM_QUANTISE_GLOBAL_AVERAGE, /* exact sums, then one factor */
+    CM_QUANTISE_CONCAT,         /* pieces, each through a table */
 } cm_quantise_kind;
 
 /* Between real numbers and bytes, and on bytes. Parameters run along an axis: element (o, a, i) has
@@ -230,7 +233,11 @@ typedef struct cm_quantise {
     cm_quantise_kind kind;
     int64_t outer, extent, inner;
     int scale, zero;      /* inputs, zero -1: none */
-    const uint8_t *table; /* TABLE: 256 */
+    const uint8_t *table; /* TABLE: 256; CONCAT: so many for each piece */
+    cm_pool pool;         /* AVERAGE, GLOBAL_AVERAGE */
+    bool channels_last;   /* of the pool's input and output */
+    int y_scale, y_zero;  /* AVERAGE, GLOBAL_AVERAGE: inputs */
+    cm_move move;         /* CONCAT */
     int rank;             /* ADD, MUL: of the output's loops */
     int64_t dims[CM_MAX_RANK];
     int64_t a[CM_MAX_RANK], b[CM_MAX_RANK], y[CM_MAX_RANK]; /* strides */

@@ -122,11 +122,57 @@ static void on_bytes(void **state)
     check_all(cases, CM_COUNT(cases));
 }
 
+#define POOL(op, x, attrs)                                                                         \
+    {                                                                                              \
+        "x: " x "\n@s = f32[] {0.05}\n@z = i8[] {12}\n@t = f32[] {0.04}\n@u = i8[] {-30}\n"        \
+        "y = com.microsoft." op "(x, @s, @z, @t, @u) {" attrs "}\nreturn y\n",                     \
+            0, 1, 0                                                                                \
+    }
+
+static void pools(void **state)
+{
+    (void)state;
+    static const quant_case cases[] = {
+        POOL("QLinearAveragePool", "i8[2,70,9,8]", "kernel_shape=[2,2], strides=[2,2]"),
+        POOL("QLinearAveragePool", "i8[1,3,9,8]", "kernel_shape=[3,3], pads=[1,1,1,1]"),
+        POOL("QLinearAveragePool", "i8[1,64,9,8]",
+             "kernel_shape=[3,2], pads=[1,0,1,1], count_include_pad=1, strides=[2,3]"),
+        POOL("QLinearAveragePool", "i8[1,9,8,6]",
+             "kernel_shape=[3,3], channels_last=1, auto_pad=\"SAME_LOWER\""),
+        POOL("QLinearAveragePool", "i8[1,9,30]", "kernel_shape=[4], ceil_mode=1, strides=[3]"),
+        POOL("QLinearGlobalAveragePool", "i8[2,70,9,8]", ""),
+        POOL("QLinearGlobalAveragePool", "i8[2,5,6,70]", "channels_last=1"),
+        {"x: u8[2,35,9,8]\ny = MaxPool(x) {kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]}\n"
+         "return y\n",
+         0, 1, 0},
+        {"x: i8[1,130,9,8]\ny = MaxPool(x) {kernel_shape=[2,3], dilations=[2,1]}\nreturn y\n", 0, 1,
+         0},
+    };
+    check_all(cases, CM_COUNT(cases));
+}
+
+static void joins(void **state)
+{
+    (void)state;
+    static const quant_case cases[] = {
+        {"@ys = f32[] {0.05}\n@yz = u8[] {12}\na: u8[2,3,4,5]\n@as = f32[] {0.02}\n@az = u8[] {8}\n"
+         "b: u8[2,37,4,5]\n@bs = f32[] {0.05}\n@bz = u8[] {12}\n"
+         "y = com.microsoft.QLinearConcat(@ys, @yz, a, @as, @az, b, @bs, @bz) {axis=1}\nreturn y\n",
+         0, 1, 0},
+        {"@ys = f32[] {0.05}\n@yz = i8[] {12}\na: i8[4,5]\n@as = f32[] {0.02}\n@az = i8[] {8}\n"
+         "y = com.microsoft.QLinearConcat(@ys, @yz, a, @as, @az, a, @ys, @yz) {axis=-1}\nreturn "
+         "y\n",
+         0, 1, 0},
+    };
+    check_all(cases, CM_COUNT(cases));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(to_bytes), cmocka_unit_test(halves),   cmocka_unit_test(from_bytes),
-        cmocka_unit_test(dynamic),  cmocka_unit_test(on_bytes),
+        cmocka_unit_test(dynamic),  cmocka_unit_test(on_bytes), cmocka_unit_test(pools),
+        cmocka_unit_test(joins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

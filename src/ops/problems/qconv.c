@@ -1,6 +1,7 @@
 /* qconv.c -- convolutions of quantised tensors as problems.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/problem.h"
+#include "ops/problems/channels.h"
 
 bool cm_problem_qconv(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p);
 bool cm_problem_conv(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p);
@@ -25,32 +26,6 @@ static const cm_qconv linear = {.mode = CM_QBYTES,
                                 .y_scale = 6,
                                 .y_zero = 7,
                                 .sums = 8};
-
-/* Dense with axes in the order n, spatial..., c? Axes of size 1 may lie anywhere. */
-static bool channels_last(const cm_tensor *t)
-{
-    int64_t step = 1;
-    for (int i = 0; i < t->rank; i++) {
-        int d = i == 0 ? 1 : i == t->rank - 1 ? 0 : t->rank - i;
-        if (t->dims[d] > 1 && t->strides[d] != step)
-            return false;
-        step *= t->dims[d];
-    }
-    return true;
-}
-
-/* [n, spatial..., c] seen as [n, c, spatial...]. */
-static cm_tensor channels_second(const cm_tensor *t)
-{
-    cm_tensor v = *t;
-    v.dims[1] = t->dims[t->rank - 1];
-    v.strides[1] = t->strides[t->rank - 1];
-    for (int d = 2; d < t->rank; d++) {
-        v.dims[d] = t->dims[d - 1];
-        v.strides[d] = t->strides[d - 1];
-    }
-    return v;
-}
 
 /* -1 where it is absent; false: a type or a size that tactics do not take. */
 static bool check(const cm_problem *p, int *input, cm_dtype dtype, int64_t channels)
@@ -91,8 +66,8 @@ bool cm_problem_qconv(cm_arena *arena, const cm_op *op, const void *attr, cm_pro
     if (!cm_problem_wants(p, 0))
         return false;
     bool last = op->id == CM_OP_MS_QLINEAR_CONV && cm_attr_int(op, attr, "channels_last") != 0;
-    cm_tensor x = last ? channels_second(p->in[q.x]) : *p->in[q.x];
-    cm_tensor y = last ? channels_second(p->out[0]) : *p->out[0];
+    cm_tensor x = last ? cm_channels_second(p->in[q.x]) : *p->in[q.x];
+    cm_tensor y = last ? cm_channels_second(p->out[0]) : *p->out[0];
     const cm_tensor *in[2] = {&x, p->in[q.w]}, *out[1] = {&y};
     cm_problem real = {.n_in = 2, .in = in, .n_out = 1, .out = out};
     if (!cm_problem_conv(arena, op, attr, &real))
@@ -105,8 +80,8 @@ bool cm_problem_qconv(cm_arena *arena, const cm_op *op, const void *attr, cm_pro
         !check(p, &q.sums, CM_I32, c) || !sums_fit(&q, p))
         return false;
     q.conv.bias = q.sums >= 0;
-    q.x_last = channels_last(&x);
-    q.y_last = channels_last(&y);
+    q.x_last = cm_channels_last(&x);
+    q.y_last = cm_channels_last(&y);
     q.strided = (!q.x_last && !cm_tensor_is_dense(&x)) || (!q.y_last && !cm_tensor_is_dense(&y));
     if (q.mode == CM_QBYTES && y.dtype != CM_U8 && y.dtype != CM_I8)
         return false;

@@ -1,0 +1,3 @@
+/* quant_pool.c -- pools of bytes for avx512.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/simd/quant_pool.h"

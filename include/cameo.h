@@ -289,8 +289,10 @@ typedef struct cameo_context_options {
     int threads;   /* counting the caller; 0: one per core; 1: none but the caller's */
     uint64_t seed; /* of operators that draw random numbers without a seed of their own */
     const char *target; /* "cpu" (also when NULL); "cpu:avx2": no kernel above that ISA level */
+    size_t max_memory; /* bytes for activations and packed weights; 0: no limit. Kernels that want more are
+                          not chosen; binding fails when it is too little for any */
 } cameo_context_options;
-#define CAMEO_CONTEXT_OPTIONS_INIT {sizeof(cameo_context_options), CAMEO_HOOKS_INIT, 0, 0, 0}
+#define CAMEO_CONTEXT_OPTIONS_INIT {sizeof(cameo_context_options), CAMEO_HOOKS_INIT, 0, 0, 0, 0}
 
 CAMEO_API cameo_status cameo_context_create(cameo_engine *engine,
                                             const cameo_context_options *options,

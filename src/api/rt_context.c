@@ -55,6 +55,8 @@ cameo_status cameo_context_create(cameo_engine *engine, const cameo_context_opti
         .threads = CM_OPTION_HAS(options, threads) ? options->threads : 0,
         .seed = CM_OPTION_HAS(options, seed) ? options->seed : 0,
     };
+    if (CM_OPTION_HAS(options, max_memory))
+        co.max_memory = options->max_memory;
     cm_target target;
     cm_status st = CM_OK;
     if (CM_OPTION_HAS(options, target) && options->target) {

@@ -137,7 +137,11 @@ cm_status cm_model_context_options(cm_ctx *cx, const cm_model_options *o, cm_tar
         return cm_fail(cx, CM_ERR_ARGUMENT, "--isa %s: this CPU has only %s", o->isa,
                        cm_isa_name(cm_cpu_info()->isa));
     *target = (cm_target){CM_DEVICE_CPU, (int)isa, 0};
-    *out = (cm_context_options){.threads = (int)o->threads, .target = target};
+    if (o->max_memory < 0)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "--max-memory %lld: wanted megabytes",
+                       (long long)o->max_memory);
+    *out = (cm_context_options){
+        .threads = (int)o->threads, .target = target, .max_memory = (size_t)o->max_memory << 20};
     return CM_OK;
 }
 

@@ -28,6 +28,7 @@ typedef struct cm_model_options {
     cm_texts keep_fp32;    /* nodes that stay in float32 */
     int64_t threads;
     const char *isa; /* NULL: what the CPU has */
+    int64_t max_memory; /* MB; 0: no limit */
     bool no_optimise;
     int64_t stop_after_rewrite; /* 0: never */
     const char *stop_after;     /* the last pass to run */
@@ -49,6 +50,8 @@ typedef struct cm_model_options {
      offsetof(type, field.threads)},                                                               \
     {"isa", "LEVEL", "use no more than generic, avx2, avx512 or amx", CM_OPT_TEXT,                \
      offsetof(type, field.isa)},                                                                   \
+    {"max-memory", "MB", "no more for activations and packed weights", CM_OPT_INT,                \
+     offsetof(type, field.max_memory)},                                                            \
     {"no-optimise", NULL, "build the network as it is written", CM_OPT_FLAG,                       \
      offsetof(type, field.no_optimise)},                                                           \
     {"stop-after", "PASS", "stop the optimiser after this pass", CM_OPT_TEXT,                      \

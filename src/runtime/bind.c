@@ -152,11 +152,45 @@ static int collect(cm_context *c, int list, int n)
     return n;
 }
 
+/* Ways of running, and places in the arena, *total bytes in all. */
+static cm_status choose(cm_ctx *cx, cm_context *c, bool lean, int *n, size_t *total)
+{
+    c->lean = lean;
+    CM_TRY(cm_prepare(cx, c));
+    *n = collect(c, 0, 0);
+    return cm_memory_plan(cx, &c->scratch, c->intervals, *n, total);
+}
+
+static bool too_much(const cm_context *c, size_t total)
+{
+    return c->max_memory && (total > c->max_memory || c->packed_bytes > c->max_memory - total);
+}
+
+/* A plan runs on machines that it was not measured for; whoever listens is told, once. */
+static void tell(cm_ctx *cx, cm_context *c, uint64_t start)
+{
+    char text[32];
+    if (c->engine->timings || c->timings || c->tune || atomic_exchange(&c->engine->told, true))
+        return;
+    cm_log(cx, CM_LOG_INFO,
+           "the plan has no measurements for %s: kernels were chosen by the cost model in %.1f ms",
+           cm_target_text(text, sizeof text, &c->target), (double)(cm_now_ns() - start) * 1e-6);
+}
+
 static cm_status plan_memory(cm_ctx *cx, cm_context *c)
 {
-    int n = collect(c, 0, 0);
+    int n;
     size_t total;
-    CM_TRY(cm_memory_plan(cx, &c->scratch, c->intervals, n, &total));
+    uint64_t start = cm_now_ns();
+    CM_TRY(choose(cx, c, false, &n, &total));
+    if (too_much(c, total))
+        CM_TRY(choose(cx, c, true, &n, &total));
+    if (too_much(c, total))
+        return cm_fail(cx, CM_ERR_MEMORY,
+                       "%zu bytes for activations and %zu for packed weights are wanted; the limit "
+                       "is %zu",
+                       total, c->packed_bytes, c->max_memory);
+    tell(cx, c, start);
     if (total > c->memory_bytes) {
         cm_release(c->allocator, c->memory, c->memory_bytes);
         c->memory_bytes = 0;
@@ -203,8 +237,8 @@ cm_status cm_context_bind(cm_ctx *cx, cm_context *c)
         c->symbols[i] = CM_DIM_UNBOUND;
     CM_TRY(each_axis(cx, c, bind_axis));
     CM_TRY(each_axis(cx, c, check_axis));
-    CM_TRY(cm_prepare(cx, c));
     CM_TRY(plan_memory(cx, c));
+    CM_TRY(cm_pack_weights(cx, c));
     int n = cm_engine_n_inputs(c->engine);
     if (n)
         memcpy(c->bound_inputs, c->inputs, (size_t)n * sizeof *c->inputs);

@@ -58,6 +58,7 @@ static cm_status fill(cm_ctx *cx, cm_context *c, const cm_context_options *optio
     c->target =
         options->target ? *options->target : (cm_target){CM_DEVICE_CPU, cm_cpu_info()->isa, 0};
     c->timings = options->timings;
+    c->max_memory = options->max_memory;
     c->tune = options->tune;
     c->tune_user = options->tune_user;
     c->random = options->seed;

@@ -63,6 +63,7 @@ struct cm_engine {
     pthread_mutex_t packing; /* guards the two below */
     cm_packed *packed;
     size_t packed_bytes;
+    atomic_bool told; /* that tactics were chosen by the cost model */
 };
 
 /* A value while running. */
@@ -120,6 +121,9 @@ struct cm_context {
     const cm_timings *timings;
     cm_tune_fn tune;
     void *tune_user;
+    size_t max_memory;      /* 0: no limit */
+    bool lean;              /* bound with tactics that need little memory */
+    size_t packed_bytes;    /* of weights as the bound steps want them */
     cm_arena bound_arena;   /* what binding made: problems, tensors, solutions' tables */
     cm_solution *solutions; /* per step */
     int *last;              /* per value: last position that reads it, views counted in */

@@ -242,8 +242,10 @@ static double mode_cost(preparing *p, draft *d, int in_last, int out_last)
     cm_arena_mark mark = cm_arena_save(p->cx->scratch);
     *choice = (cm_choice){.ns = INFINITY};
     if (cm_form_problem(p->cx->scratch, d->s, d->sol->in, d->constant, d->outs, &p->c->target,
-                        cm_threads_count(p->c->threads), &problem))
+                        cm_threads_count(p->c->threads), &problem)) {
+        problem.lean = p->c->lean;
         cm_select(p->c, d->s, &problem, choice);
+    }
     cm_arena_restore(p->cx->scratch, mark);
     if (choice->tactic)
         return choice->ns;
@@ -366,14 +368,15 @@ static cm_status use_problem(preparing *p, draft *d)
         sol->p.kind = CM_PROBLEM_EVALUATE;
         return CM_OK;
     }
+    sol->p.lean = c->lean;
     const cm_tactic *t = sol->choice.tactic;
     if (!t)
         return CM_OK;
     sol->way = CM_WAY_TACTIC;
     CM_NEW_N(p->cx, &c->bound_arena, sol->packed, d->s->plan->n_in, const void *);
-    for (int i = 0; i < sol->p.n_in; i++)
-        CM_TRY(cm_packed_input(p->cx, c->engine, d->s, &sol->p, &sol->choice, i, c->threads,
-                               &sol->packed[i]));
+    for (int i = 0; t->pack_bytes && i < sol->p.n_in; i++)
+        if (sol->p.in[i] && d->constant[i])
+            c->packed_bytes += t->pack_bytes(&sol->p, &sol->choice.knobs, i);
     sol->workspace = t->workspace ? t->workspace(&sol->p, &sol->choice.knobs) : 0;
     if (!cm_align_up(sol->workspace, CM_MEMORY_ALIGN, &sol->workspace))
         return cm_fail_memory(p->cx);
@@ -448,6 +451,7 @@ static void forget(cm_context *c)
         c->slots[i].planned = 0;
     }
     cm_arena_reset(&c->bound_arena);
+    c->packed_bytes = 0;
 }
 
 cm_status cm_prepare(cm_ctx *cx, cm_context *c)
@@ -472,4 +476,15 @@ cm_status cm_prepare(cm_ctx *cx, cm_context *c)
     cm_arena_deinit(&symbols);
     cm_arena_deinit(&scratch);
     return st;
+}
+
+cm_status cm_pack_weights(cm_ctx *cx, cm_context *c)
+{
+    for (int k = 0; k < c->engine->n_steps; k++) {
+        cm_solution *sol = &c->solutions[k];
+        for (int i = 0; sol->way == CM_WAY_TACTIC && i < sol->p.n_in; i++)
+            CM_TRY(cm_packed_input(cx, c->engine, c->engine->ready[k], &sol->p, &sol->choice, i,
+                                   c->threads, &sol->packed[i]));
+    }
+    return CM_OK;
 }

@@ -79,6 +79,7 @@ typedef struct cm_context_options {
     const cm_timings *timings; /* besides the plan's own; NULL: none. Outlives the context */
     cm_tune_fn tune;
     void *tune_user;
+    size_t max_memory; /* bytes for packed weights and activations; 0: no limit */
 } cm_context_options;
 
 /* `options` may be NULL. Retains the engine. */

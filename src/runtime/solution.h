@@ -82,6 +82,8 @@ void cm_set_channels_last(cm_tensor *t);
 
 /* prepare.c: everything about steps that the inputs' shapes tell. */
 cm_status cm_prepare(cm_ctx *cx, struct cm_context *c) CM_MUST_USE;
+/* ... and then their weights. */
+cm_status cm_pack_weights(cm_ctx *cx, struct cm_context *c) CM_MUST_USE;
 /* late.c: a step whose inputs have just come. */
 cm_status cm_prepare_late(cm_ctx *cx, struct cm_context *c, const struct cm_ready_step *s,
                           cm_solution *sol) CM_MUST_USE;

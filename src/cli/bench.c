@@ -8,7 +8,7 @@
 
 typedef struct {
     cm_model_options model;
-    const char *inputs, *isa;
+    const char *inputs;
     int64_t random, iterations, layers, streams;
     double warm_up, duration, qps;
     cm_texts batch, percentiles;
@@ -66,13 +66,10 @@ static cm_status check(cm_ctx *cx, const bench_options *o, job *j)
         return cm_fail(cx, CM_ERR_ARGUMENT, "--qps %g: wanted inferences a second", o->qps);
     if (o->json && o->csv)
         return cm_fail(cx, CM_ERR_ARGUMENT, "--json and --csv: one of them");
-    if (o->isa) {
-        const char *text = cm_arena_printf(cx->arena, "cpu:%s", o->isa);
-        if (!text)
-            return cm_fail_memory(cx);
-        CM_TRY(cm_target_parse(cx, text, &j->target));
-        j->how.target = &j->target;
-    }
+    cm_context_options how;
+    CM_TRY(cm_model_context_options(cx, &o->model, &j->target, &how));
+    j->how.target = how.target;
+    j->how.max_memory = how.max_memory;
     if (o->cuda_graph)
         cm_log(
             cx, CM_LOG_WARNING,
@@ -403,8 +400,6 @@ static const cm_cli_option table[] = {
      offsetof(bench_options, cuda_graph)},
     {"percentile", "LIST", "percentiles to print (default 90,95,99)", CM_OPT_TEXTS,
      offsetof(bench_options, percentiles)},
-    {"isa", "LEVEL", "no kernel above generic, avx2, avx512 or amx", CM_OPT_TEXT,
-     offsetof(bench_options, isa)},
     {"layers", "N", "list the N slowest layers (default 10; 0: none)", CM_OPT_INT,
      offsetof(bench_options, layers)},
     {"json", NULL, "print JSON", CM_OPT_FLAG, offsetof(bench_options, json)},

@@ -61,7 +61,11 @@ static void plan_sizes(const cm_problem *p, job *j)
     int64_t held = j->few ? rows : cm_min_i64(BLOCK_ROWS, j->span);
     int64_t keys = j->few ? j->total : cm_min_i64(BLOCK_KEYS, j->total);
     j->s_ld = cm_ceil_div(keys, nr) * nr + 16;
-    j->block_elems = round16(held * (j->q_ld + j->s_ld + j->o_ld + 2)) + 2 * round16(keys);
+    j->mask_ld = round16(keys);
+    j->slots = j->few ? 1 : j->g->mr;
+    j->block_elems = round16(held * (j->q_ld + j->s_ld + j->o_ld + 2)) + 2 * j->slots * j->mask_ld;
+    const cm_heads *q = &a->q;
+    j->q_in_place = p->in[Q]->dtype == CM_F32 && q->dim == 1 && q->seq * 4 / 64 % 32 != 0;
     j->unit_elems = j->few ? 0
                            : cm_gemm_f32_packed_b(j->g, a->head_size, j->total) +
                                  cm_gemm_f32_packed_b(j->g, j->total, a->v_head_size);
@@ -154,7 +158,6 @@ static space space_of(const job *j, int64_t unit_slot, int64_t block_slot)
     const cm_attention *a = j->a;
     int64_t rows = j->rep * a->q_len;
     int64_t held = j->few ? rows : cm_min_i64(BLOCK_ROWS, j->span);
-    int64_t keys = j->few ? j->total : cm_min_i64(BLOCK_KEYS, j->total);
     space w;
     float *unit = j->units_at + unit_slot * j->unit_elems;
     w.keys = unit;
@@ -163,8 +166,8 @@ static space space_of(const job *j, int64_t unit_slot, int64_t block_slot)
     w.s = w.q + held * j->q_ld;
     w.o = w.s + held * j->s_ld;
     w.stats = w.o + held * j->o_ld;
-    w.bias = j->blocks_at + (block_slot + 1) * j->block_elems - 2 * round16(keys);
-    w.mask = (uint8_t *)(w.bias + round16(keys));
+    w.bias = j->blocks_at + (block_slot + 1) * j->block_elems - 2 * j->slots * j->mask_ld;
+    w.mask = (uint8_t *)(w.bias + j->slots * j->mask_ld);
     return w;
 }
 

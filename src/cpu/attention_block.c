@@ -7,13 +7,32 @@
 
 #include "base/size.h"
 #include "cpu/attention_job.h"
+#include "cpu/copy_kernels.h"
+
+/* Keys side by side: panels of nr keys, an element of all of them in each row. */
+static void pack_keys(const job *j, const source *k, float *to)
+{
+    int64_t size = j->a->head_size, nr = j->g->nr;
+    if (k->dim != 1) {
+        j->g->pack_b(size, j->total, k->at, k->dim, k->seq, to, size * nr);
+        return;
+    }
+    cm_transpose_fn *turn =
+        j->run->p->target.level >= CM_ISA_AVX2 ? cm_cpu_transpose__avx2 : cm_cpu_transpose__generic;
+    for (int64_t s = 0; s < j->total; s += nr, to += size * nr) {
+        int64_t n = cm_min_i64(nr, j->total - s);
+        for (int64_t i = 0; n < nr && i < size; i++)
+            memset(to + i * nr + n, 0, (size_t)(nr - n) * sizeof *to);
+        turn(sizeof *to, size, n, (const char *)(k->at + s * k->seq), k->seq * (int64_t)sizeof *to,
+             (char *)to, nr * (int64_t)sizeof *to);
+    }
+}
 
 void cm_attention_pack(const job *j, const source *k, const source *v, float *keys, float *values)
 {
     const cm_attention *a = j->a;
-    int nr = j->g->nr;
-    j->g->pack_b(a->head_size, j->total, k->at, k->dim, k->seq, keys, a->head_size * nr);
-    j->g->pack_b(j->total, a->v_head_size, v->at, v->seq, v->dim, values, j->total * nr);
+    pack_keys(j, k, keys);
+    j->g->pack_b(j->total, a->v_head_size, v->at, v->seq, v->dim, values, j->total * j->g->nr);
 }
 
 typedef struct block {
@@ -21,6 +40,7 @@ typedef struct block {
     const space *w;
     int64_t row, n; /* of the unit */
     int64_t tiles;
+    const float *q[BLOCK_ROWS];
     int64_t sees[BLOCK_ROWS];  /* keys per row, all where none are skipped */
     int64_t reach[BLOCK_ROWS]; /* of each tile: the most that one of its rows sees */
 } block;
@@ -42,7 +62,6 @@ static void find_reach(block *b)
 static void multiply_keys(const block *b, int64_t from, int64_t n, const float *keys)
 {
     const job *j = b->j;
-    const float *rows[CM_GEMM_MAX_MR];
     int nr = j->g->nr;
     for (int64_t c = 0; c < n; c += nr)
         for (int64_t t = 0; t < b->tiles; t++) {
@@ -50,11 +69,9 @@ static void multiply_keys(const block *b, int64_t from, int64_t n, const float *
                 continue;
             int64_t at = cm_gemm_tile_begin(b->n, b->tiles, t);
             int64_t m = cm_gemm_tile_begin(b->n, b->tiles, t + 1) - at;
-            for (int64_t i = 0; i < m; i++)
-                rows[i] = b->w->q + (at + i) * j->q_ld;
             cm_gemm_tile tile = {.runs = 1,
                                  .k = j->a->head_size,
-                                 .rows = rows,
+                                 .rows = b->q + at,
                                  .b = keys + (from + c) * j->a->head_size,
                                  .ldb = nr,
                                  .c = b->w->s + at * j->s_ld + c,
@@ -69,17 +86,23 @@ static void take_softmax(const block *b, int64_t unit, int64_t from, int64_t n)
 {
     const job *j = b->j;
     for (int64_t t = 0; t < b->tiles; t++) {
-        int64_t end = cm_gemm_tile_begin(b->n, b->tiles, t + 1);
+        int64_t at = cm_gemm_tile_begin(b->n, b->tiles, t);
+        int64_t m = cm_gemm_tile_begin(b->n, b->tiles, t + 1) - at;
         int64_t reach = cm_min_i64(n, b->reach[t] - from);
-        for (int64_t i = cm_gemm_tile_begin(b->n, b->tiles, t); reach > 0 && i < end; i++) {
-            cm_score score;
-            int64_t sees = cm_min_i64(n, cm_max_i64(0, b->sees[i] - from));
-            cm_attention_score(j, unit, b->row + i, from, sees, b->w, &score);
-            float factor = j->kernels->score_row(b->w->s + i * j->s_ld, sees, reach, &score,
-                                                 b->w->stats + 2 * i);
-            float *o = b->w->o + i * j->o_ld;
-            if (from > 0 && factor != 1)
-                j->kernels->scale(o, o, j->o_ld, factor);
+        cm_score rows[CM_GEMM_MAX_MR];
+        if (reach <= 0)
+            continue;
+        for (int64_t i = 0; i < m; i++) {
+            int64_t sees = cm_min_i64(n, cm_max_i64(0, b->sees[at + i] - from));
+            cm_attention_score(j, unit, b->row + at + i, from, sees, i, b->w, &rows[i]);
+            rows[i].s = b->w->s + (at + i) * j->s_ld;
+            rows[i].stats = b->w->stats + 2 * (at + i);
+        }
+        j->kernels->score_rows(rows, m, reach);
+        for (int64_t i = 0; from > 0 && i < m; i++) {
+            float *o = b->w->o + (at + i) * j->o_ld;
+            if (rows[i].factor != 1)
+                j->kernels->scale(o, o, j->o_ld, rows[i].factor);
         }
     }
 }
@@ -88,21 +111,21 @@ static void take_softmax(const block *b, int64_t unit, int64_t from, int64_t n)
 static void multiply_values(const block *b, int64_t from, int64_t n, const float *values)
 {
     const job *j = b->j;
-    const float *rows[CM_GEMM_MAX_MR];
     int nr = j->g->nr;
-    for (int64_t c = 0; c < j->a->v_head_size; c += nr)
-        for (int64_t l = 0; l < n; l += BLOCK_DEPTH)
+    for (int64_t l = 0; l < n; l += BLOCK_DEPTH) {
+        const float *rows[BLOCK_ROWS];
+        for (int64_t i = 0; i < b->n; i++)
+            rows[i] = b->w->s + i * j->s_ld + l;
+        for (int64_t c = 0; c < j->a->v_head_size; c += nr)
             for (int64_t t = 0; t < b->tiles; t++) {
                 int64_t depth = cm_min_i64(cm_min_i64(BLOCK_DEPTH, n - l), b->reach[t] - from - l);
                 if (depth <= 0)
                     continue;
                 int64_t at = cm_gemm_tile_begin(b->n, b->tiles, t);
                 int64_t m = cm_gemm_tile_begin(b->n, b->tiles, t + 1) - at;
-                for (int64_t i = 0; i < m; i++)
-                    rows[i] = b->w->s + (at + i) * j->s_ld + l;
                 cm_gemm_tile tile = {.runs = 1,
                                      .k = depth,
-                                     .rows = rows,
+                                     .rows = rows + at,
                                      .b = values + c * j->total + (from + l) * nr,
                                      .ldb = nr,
                                      .c = b->w->o + at * j->o_ld + c,
@@ -112,6 +135,7 @@ static void multiply_values(const block *b, int64_t from, int64_t n, const float
                                      .add = from + l > 0};
                 j->g->rows[m](&tile);
             }
+    }
 }
 
 void cm_attention_block(const job *j, int64_t unit, int64_t index, const source *k, const source *v,
@@ -130,7 +154,7 @@ void cm_attention_block(const job *j, int64_t unit, int64_t index, const source 
         least = cm_min_i64(least, b.reach[t]);
     }
     for (int64_t i = 0; i < b.n; i++) {
-        cm_attention_query(j, unit, b.row + i, w->q + i * j->q_ld);
+        b.q[i] = cm_attention_query(j, unit, b.row + i, w->q + i * j->q_ld);
         w->stats[2 * i] = -__builtin_inff();
         w->stats[2 * i + 1] = 0;
     }

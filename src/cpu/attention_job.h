@@ -37,13 +37,15 @@ typedef struct job {
     const cm_attention_kernels *kernels;
     const cm_gemm_f32_kernel *g;
     cm_epilogue_plan epilogue;
+    bool q_in_place;
     bool direct; /* float32 rows of y are stored where they belong, no epilogue follows */
     int64_t total, units, rep;
     bool few, joins[2];                    /* keys, values: copied to one place first */
     bool skips;                            /* keys that causality forbids need no scores */
     int64_t span, blocks_per_span, blocks; /* rows that blocks may span, blocks of a unit */
     int64_t splits;                        /* of the keys, where few */
-    int64_t q_ld, s_ld, o_ld;
+    int64_t q_ld, s_ld, o_ld, mask_ld;
+    int64_t slots;                   /* rows that are scored together */
     int64_t unit_elems, block_elems; /* floats of the two parts of a space */
     int64_t n_pieces;
     float *units_at, *blocks_at;
@@ -61,13 +63,15 @@ void cm_attention_plan(const cm_problem *p, int threads, job *j);
  * [from, to) are copied. */
 source cm_attention_source(const job *j, int which, int64_t unit, int64_t from, int64_t to,
                            float *room);
-/* Query r of a unit as float32. */
-void cm_attention_query(const job *j, int64_t unit, int64_t r, float *to);
+/* Query r of a unit as float32: in place, or copied to `to` where it is of another type, strided, or rows
+ * would fall into the same lines of the cache. */
+const float *cm_attention_query(const job *j, int64_t unit, int64_t r, float *to);
 /* How many keys causality lets row r see. */
 int64_t cm_attention_sees(const job *j, int64_t r);
-/* What becomes of row r's scores, from key `from` on; `n` of them. */
+/* What becomes of row r's scores, from key `from` on; `n` of them. Rows that are scored together have
+ * slots of their own. */
 void cm_attention_score(const job *j, int64_t unit, int64_t r, int64_t from, int64_t n,
-                        const space *w, cm_score *out);
+                        int64_t slot, const space *w, cm_score *out);
 /* Row r is complete in w->o but for its division, or is done again in doubles; store it. */
 void cm_attention_finish(const job *j, int64_t unit, int64_t r, const source *k, const source *v,
                          const float *stats, float *o);

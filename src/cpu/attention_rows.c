@@ -92,12 +92,15 @@ source cm_attention_source(const job *j, int which, int64_t unit, int64_t from, 
     return (source){out && type == CM_F32 ? (const float *)out : room, size, 1};
 }
 
-void cm_attention_query(const job *j, int64_t unit, int64_t r, float *to)
+const float *cm_attention_query(const job *j, int64_t unit, int64_t r, float *to)
 {
     const cm_attention *a = j->a;
     int64_t from = a->q.offset + unit / a->kv_heads * a->q.batch + head_of(j, unit, r) * a->q.head +
                    query_of(j, r) * a->q.seq;
+    if (j->q_in_place)
+        return (const float *)j->run->in[Q] + from;
     to_f32(j->run->p->in[Q]->dtype, j->run->in[Q], from, a->q.dim, a->head_size, to);
+    return to;
 }
 
 int64_t cm_attention_sees(const job *j, int64_t r)
@@ -117,11 +120,14 @@ static int64_t mask_at(const job *j, int64_t unit, int64_t r, const int64_t *str
 }
 
 void cm_attention_score(const job *j, int64_t unit, int64_t r, int64_t from, int64_t n,
-                        const space *w, cm_score *out)
+                        int64_t slot, const space *w, cm_score *out)
 {
     const cm_attention *a = j->a;
+    float *room = w->bias + slot * j->mask_ld;
+    uint8_t *bytes = w->mask + slot * j->mask_ld;
     const cm_problem *p = j->run->p;
-    *out = (cm_score){.softcap = a->softcap,
+    *out = (cm_score){.n = n,
+                      .softcap = a->softcap,
                       .fill = a->has_mask_value,
                       .biased = a->bias_last,
                       .mask_value = a->mask_value,
@@ -131,8 +137,8 @@ void cm_attention_score(const job *j, int64_t unit, int64_t r, int64_t from, int
         out->bias_step = step != 0;
         out->bias = (const float *)j->run->in[BIAS] + at;
         if (p->in[BIAS]->dtype != CM_F32 || step > 1) {
-            to_f32(p->in[BIAS]->dtype, j->run->in[BIAS], at, step, step ? n : 1, w->bias);
-            out->bias = w->bias;
+            to_f32(p->in[BIAS]->dtype, j->run->in[BIAS], at, step, step ? n : 1, room);
+            out->bias = room;
         }
     }
     if (MASK < p->n_in && p->in[MASK]) {
@@ -142,32 +148,33 @@ void cm_attention_score(const job *j, int64_t unit, int64_t r, int64_t from, int
         out->mask = m;
         if (step > 1) {
             for (int64_t i = 0; i < n; i++)
-                w->mask[i] = m[i * step];
-            out->mask = w->mask;
+                bytes[i] = m[i * step];
+            out->mask = bytes;
         }
     }
 }
 
 /* ---- Results -------------------------------------------------------------------------------- */
 
-static void store(const job *j, int64_t unit, int64_t r, float *o, float factor)
+/* False: not all of o is finite. */
+static bool store(const job *j, int64_t unit, int64_t r, float *o, float factor)
 {
     const cm_attention *a = j->a;
     int64_t at = a->y.offset + unit / a->kv_heads * a->y.batch + head_of(j, unit, r) * a->y.head +
                  query_of(j, r) * a->y.seq;
-    if (j->direct) {
-        float *y = (float *)j->run->out[0] + at;
-        if (a->y.dim == 1)
-            j->kernels->scale(o, y, a->v_head_size, factor);
-        else
-            for (int64_t i = 0; i < a->v_head_size; i++)
-                y[i * a->y.dim] = o[i] * factor;
-        return;
+    float *y = j->direct ? (float *)j->run->out[0] + at : NULL;
+    if (y && a->y.dim == 1)
+        return j->kernels->scale(o, y, a->v_head_size, factor);
+    bool finite = j->kernels->scale(o, o, a->v_head_size, factor);
+    if (y) {
+        for (int64_t i = 0; i < a->v_head_size; i++)
+            y[i * a->y.dim] = o[i];
+        return finite;
     }
-    const cm_tensor *y = j->run->p->out[0];
-    int64_t cols = y->dims[y->rank - 1];
-    j->kernels->scale(o, o, a->v_head_size, factor);
+    const cm_tensor *out = j->run->p->out[0];
+    int64_t cols = out->dims[out->rank - 1];
     cm_epilogue_tile(&j->epilogue, at / cols, at % cols, 1, a->v_head_size, o, j->o_ld);
+    return finite;
 }
 
 void cm_attention_finish(const job *j, int64_t unit, int64_t r, const source *k, const source *v,
@@ -178,11 +185,10 @@ void cm_attention_finish(const job *j, int64_t unit, int64_t r, const source *k,
     /* Skipped keys weigh nothing only beside a score that is far above theirs. */
     bool shadowed = j->skips && a->has_mask_value && cm_attention_sees(j, r) < j->total &&
                     !(stats[0] > a->mask_value + 104);
-    if (shadowed || !j->kernels->all_finite(o, a->v_head_size) || !(stats[1] < 1e30f)) {
-        cm_attention_slow(j, unit, r, k, v, o);
-        factor = 1;
-    }
-    store(j, unit, r, o, factor);
+    if (!shadowed && stats[1] < 1e30f && store(j, unit, r, o, factor))
+        return;
+    cm_attention_slow(j, unit, r, k, v, o);
+    store(j, unit, r, o, 1);
 }
 
 /* The score of key s, -infinity: it takes no part. */

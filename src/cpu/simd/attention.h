@@ -33,10 +33,14 @@ VINLINE vm mask_full(const uint8_t *m)
 }
 
 /* Scores at j, of which `n` lanes are there. */
-VINLINE vf score_at(vf s, const cm_score *a, int64_t j, int n)
+VINLINE vf score_at(vf s, const cm_score *a, int64_t j, int n, bool only_bias)
 {
     const vf never = vf_set(-INFINITY);
     vf b = vf_zero();
+    if (only_bias) {
+        b = n == VW ? vf_load(a->bias + j) : vf_load_n(a->bias + j, n);
+        return vf_select(vf_eq(b, never), never, vf_add(s, b));
+    }
     if (a->softcap > 0)
         s = vf_mul(vf_set(a->softcap), vf_tanh(vf_div(s, vf_set(a->softcap))));
     if (a->bias) {
@@ -57,22 +61,24 @@ VINLINE vf score_at(vf s, const cm_score *a, int64_t j, int n)
     return s;
 }
 
-VINLINE vf most_changed(float *s, int64_t n, const cm_score *a)
+VINLINE vf most_changed(float *s, int64_t n, const cm_score *a, bool only_bias)
 {
-    vf m = vf_set(-INFINITY);
+    vf m[2];
     int64_t j = 0;
-    for (; j + VW <= n; j += VW) {
-        vf v = score_at(vf_load(s + j), a, j, VW);
-        vf_store(s + j, v);
-        m = vf_max(v, m);
-    }
-    if (j < n) {
-        int left = (int)(n - j);
-        vf v = score_at(vf_load_n(s + j, left), a, j, left);
+    m[0] = m[1] = vf_set(-INFINITY);
+    for (; j + 2 * VW <= n; j += 2 * VW)
+        for (int k = 0; k < 2; k++) {
+            vf v = score_at(vf_load(s + j + k * VW), a, j + k * VW, VW, only_bias);
+            vf_store(s + j + k * VW, v);
+            m[k] = vf_max(v, m[k]);
+        }
+    for (; j < n; j += VW) {
+        int left = (int)(n - j < VW ? n - j : VW);
+        vf v = score_at(vf_load_n(s + j, left), a, j, left, only_bias);
         vf_store_n(s + j, v, left);
-        m = vf_max(vf_select(vm_first(left), v, m), m);
+        m[0] = vf_max(vf_select(vm_first(left), v, m[0]), m[0]);
     }
-    return m;
+    return vf_max(m[0], m[1]);
 }
 
 VINLINE vf most_plain(const float *s, int64_t n)
@@ -98,13 +104,13 @@ VINLINE float exp_all(float *s, int64_t n, float most)
     sum[0] = sum[1] = vf_zero();
     for (; j + 2 * VW <= n; j += 2 * VW)
         for (int k = 0; k < 2; k++) {
-            vf e = vf_exp_low(vf_sub(vf_load(s + j + k * VW), m));
+            vf e = vf_exp_weight(vf_sub(vf_load(s + j + k * VW), m));
             vf_store(s + j + k * VW, e);
             sum[k] = vf_add(sum[k], e);
         }
     for (; j < n; j += VW) {
         int left = (int)(n - j < VW ? n - j : VW);
-        vf e = vf_exp_low(vf_sub(vf_load_n(s + j, left), m));
+        vf e = vf_exp_weight(vf_sub(vf_load_n(s + j, left), m));
         vf_store_n(s + j, e, left);
         sum[0] = vf_add(sum[0], vf_select(vm_first(left), e, vf_zero()));
     }
@@ -114,28 +120,44 @@ VINLINE float exp_all(float *s, int64_t n, float most)
 VINLINE float exp_one(float x)
 {
     float v[VW];
-    vf_store(v, vf_exp_low(vf_set(x)));
+    vf_store(v, vf_exp_weight(vf_set(x)));
     return v[0];
 }
 
-static float score_row(float *s, int64_t n, int64_t zero_to, const cm_score *a, float stats[2])
+/* Nothing takes part; but a NaN makes a row of its own. */
+VINLINE void clear_row(cm_score *a)
 {
-    bool plain = !a->bias && !a->mask && !(a->softcap > 0) && a->causal >= n;
-    float most = vf_most(plain ? most_plain(s, n) : most_changed(s, n, a)), old = stats[0];
-    for (int64_t j = n; j < zero_to; j++)
-        s[j] = 0;
-    most = most > old ? most : old;
-    if (most == -INFINITY) {
-        for (int64_t j = 0; j < n; j++)
-            s[j] = s[j] != s[j] ? s[j] : 0; /* a NaN makes a row of its own */
-        for (int64_t j = 0; j < n; j++)
-            stats[1] += s[j];
-        return 1;
+    for (int64_t j = 0; j < a->n; j++) {
+        a->s[j] = a->s[j] != a->s[j] ? a->s[j] : 0;
+        a->stats[1] += a->s[j];
     }
-    float factor = old == most ? 1 : old == -INFINITY ? 0 : exp_one(old - most);
-    stats[0] = most;
-    stats[1] = stats[1] * factor + exp_all(s, n, most);
-    return factor;
+    a->factor = 1;
+}
+
+/* Two walks, so that one row's maximum is found while another's is waited for. */
+static void score_rows(cm_score *rows, int64_t m, int64_t zero_to)
+{
+    float most[16];
+    for (int64_t i = 0; i < m; i++) {
+        cm_score *a = &rows[i];
+        bool plain = !a->mask && !(a->softcap > 0) && a->causal >= a->n;
+        most[i] = vf_most(plain && !a->bias            ? most_plain(a->s, a->n)
+                          : plain && a->bias_step == 1 ? most_changed(a->s, a->n, a, true)
+                                                       : most_changed(a->s, a->n, a, false));
+        for (int64_t j = a->n; j < zero_to; j++)
+            a->s[j] = 0;
+    }
+    for (int64_t i = 0; i < m; i++) {
+        cm_score *a = &rows[i];
+        float old = a->stats[0], now = most[i] > old ? most[i] : old;
+        if (now == -INFINITY) {
+            clear_row(a);
+            continue;
+        }
+        a->factor = old == now ? 1 : old == -INFINITY ? 0 : exp_one(old - now);
+        a->stats[0] = now;
+        a->stats[1] = a->stats[1] * a->factor + exp_all(a->s, a->n, now);
+    }
 }
 
 /* ---- Few queries ---------------------------------------------------------------------------- */
@@ -234,29 +256,23 @@ static void weigh_rows(const float *p, int64_t p_row, int rows, const float *v, 
     }
 }
 
-static void scale(const float *x, float *y, int64_t n, float factor)
-{
-    vf f = vf_set(factor);
-    int64_t i = 0;
-    for (; i + VW <= n; i += VW)
-        vf_store(y + i, vf_mul(vf_load(x + i), f));
-    if (i < n)
-        vf_store_n(y + i, vf_mul(vf_load_n(x + i, (int)(n - i)), f), (int)(n - i));
-}
-
 /* Zero times what is not finite is NaN. */
-static bool all_finite(const float *x, int64_t n)
+static bool scale(const float *x, float *y, int64_t n, float factor)
 {
-    vf s[4];
+    vf f = vf_set(factor), bad = vf_zero();
     int64_t i = 0;
-    s[0] = s[1] = s[2] = s[3] = vf_zero();
-    for (; i + 4 * VW <= n; i += 4 * VW)
-        for (int k = 0; k < 4; k++)
-            s[k] = vf_fma(vf_load(x + i + k * VW), vf_zero(), s[k]);
-    for (; i < n; i += VW)
-        s[0] = vf_fma(vf_load_n(x + i, (int)(n - i < VW ? n - i : VW)), vf_zero(), s[0]);
-    return vf_sum(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3]))) == 0;
+    for (; i + VW <= n; i += VW) {
+        vf v = vf_load(x + i);
+        bad = vf_fma(v, vf_zero(), bad);
+        vf_store(y + i, vf_mul(v, f));
+    }
+    if (i < n) {
+        vf v = vf_load_n(x + i, (int)(n - i));
+        bad = vf_fma(v, vf_zero(), bad);
+        vf_store_n(y + i, vf_mul(v, f), (int)(n - i));
+    }
+    return vf_sum(bad) == 0;
 }
 
-const cm_attention_kernels CM_LEVEL(cm_cpu_attention_kernels) = {score_row, dot_rows, weigh_rows,
-                                                                 scale, all_finite};
+const cm_attention_kernels CM_LEVEL(cm_cpu_attention_kernels) = {score_rows, dot_rows, weigh_rows,
+                                                                 scale};

@@ -26,4 +26,22 @@ VINLINE vf vf_exp_low(vf x)
     return vf_select(none, vf_zero(), p);
 }
 
+/* The same for weights that are summed up with that of 0, which is 1: to 2^-23 of that sum, not of
+ * itself. */
+VINLINE vf vf_exp_weight(vf x)
+{
+    const vf big = vf_set(12582912.0f), least = vf_set(-87.3f);
+    vm none = vf_lt(x, least);
+    vf t = vf_fma(x, vf_set(1.44269504f), big);
+    vf r = vf_fnma(vf_sub(t, big), vf_set(0.693147181f), x);
+    vf p = vf_set(8.312501357e-3f);
+    p = vf_fma(p, r, vf_set(4.189033177e-2f));
+    p = vf_fma(p, r, vf_set(1.666711539e-1f));
+    p = vf_fma(p, r, vf_set(4.999923031e-1f));
+    p = vf_fma(p, r, vf_set(1));
+    p = vf_fma(p, r, vf_set(1));
+    p = vf_bits(vi_add(vi_bits(p), vi_shl(vi_bits(t), 23)));
+    return vf_select(none, vf_zero(), p);
+}
+
 #endif

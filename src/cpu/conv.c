@@ -87,6 +87,12 @@ int64_t cm_conv_tap_offset(const cm_problem *p, int64_t tap)
     return at;
 }
 
+double cm_conv_columns(int nr, int64_t n)
+{
+    int64_t vectors = (n + nr / 2 - 1) / (nr / 2);
+    return (double)(vectors * (nr / 2)) / (double)n;
+}
+
 double cm_conv_flops(const cm_conv *c)
 {
     double products = 2.0 * (double)c->n * (double)c->c_in * (double)c->c_out / (double)c->groups;

@@ -82,6 +82,8 @@ static inline int64_t cm_conv_pixels(const cm_conv *c) /* of the output, all ima
     return c->n * c->out[0] * c->out[1] * c->out[2];
 }
 
+/* For costs: columns that tiles of nr compute for each of `n`. They are done in vectors of nr / 2. */
+double cm_conv_columns(int nr, int64_t n);
 double cm_conv_flops(const cm_conv *c);
 double cm_conv_bytes(const cm_problem *p); /* of input, output and weights */
 

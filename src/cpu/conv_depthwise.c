@@ -56,7 +56,7 @@ double cm_cpu_conv_depthwise_f32_cost(const cm_problem *p, const cm_knobs *k)
     const cm_conv *c = &p->as.conv;
     double lanes = (double)c->c_in / (double)padded(c->c_in);
     double compute = cm_conv_flops(c) / (0.6 * lanes * cm_cpu_flops_per_ns(&p->target));
-    double memory = cm_conv_bytes(p) / cm_cpu_bytes_per_ns(&p->target);
+    double memory = cm_conv_bytes(p) / (2 * cm_cpu_bytes_per_ns(&p->target));
     double rows = (double)(c->n * c->out[0] * c->out[1]);
     return 200 + (compute > memory ? compute : memory) / cm_cpu_speedup(p, rows);
 }

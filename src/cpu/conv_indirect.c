@@ -30,7 +30,7 @@ typedef struct {
     int64_t taps, pixels, c_in, c_out;    /* channels of one group */
     int64_t panels, panel;                /* of one group; floats of one panel */
     int64_t tiles, block, blocks, splits; /* tiles of pixels, in blocks; parts of the panels */
-    bool panels_stay, stage;
+    bool panels_stay, stage, ask_output;
 } job;
 
 /* Pixels [begin, end), panels [first, last) of a group. */
@@ -68,19 +68,19 @@ int cm_cpu_conv_indirect_f32_knobs(const cm_problem *p, cm_knobs *out)
     return 1;
 }
 
-/* Columns are computed in whole panels; a run shorter than a few channels spends its time on pointers. */
+/* Columns are computed in whole vectors; short sums spend their time on beginning and end. */
 double cm_cpu_conv_indirect_f32_cost(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
     const cm_conv *c = &p->as.conv;
     const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
-    double c_in = (double)(c->c_in / c->groups), c_out = (double)(c->c_out / c->groups);
-    double whole = (double)ceil_div(c->c_out / c->groups, g->nr) * g->nr;
-    double flops = cm_conv_flops(c) * whole / c_out * (1 + 6 / c_in);
-    double compute = flops / (0.9 * cm_cpu_flops_per_ns(&p->target));
-    double pointers = (double)(cm_conv_pixels(c) * cm_conv_taps(c) * c->groups);
-    double memory = cm_conv_bytes(p) / (4 * cm_cpu_bytes_per_ns(&p->target));
-    double pieces = (double)cm_conv_pixels(c) / g->mr * whole / g->nr * (double)c->groups;
+    double c_in = (double)(c->c_in / c->groups), sums = c_in * (double)cm_conv_taps(c);
+    double whole = cm_conv_columns(g->nr, c->c_out / c->groups);
+    double flops = cm_conv_flops(c) * whole * (1 + 0.6 / c_in + 4 / sums);
+    double compute = flops / (0.97 * cm_cpu_flops_per_ns(&p->target));
+    double pointers = 0.3 * (double)(cm_conv_pixels(c) * cm_conv_taps(c) * c->groups);
+    double memory = cm_conv_bytes(p) / (8 * cm_cpu_bytes_per_ns(&p->target));
+    double pieces = (double)cm_conv_pixels(c) / g->mr * (double)c->c_out / g->nr;
     return 200 + (compute + memory + pointers) / cm_cpu_speedup(p, pieces);
 }
 
@@ -151,6 +151,14 @@ static void finish(const job *j, const cm_gemm_tile *t, int64_t m)
         cm_epilogue_tile(&j->sink.plan, t->row, t->col, m, t->n, t->c, t->ldc);
 }
 
+/* Short sums are over before the lines that they are stored to have come. */
+static void ask_for(const cm_gemm_tile *t, int64_t m)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int at = 0; at < t->n; at += 16)
+            __builtin_prefetch(t->c + i * t->ldc + at, 1);
+}
+
 /* Kernel positions [tap, tap + taps) of one tile and one panel. */
 static void one_tile(const job *j, const unit *u, int64_t tap, int64_t taps, int64_t tile,
                      int64_t panel, const float *const *rows)
@@ -166,6 +174,8 @@ static void one_tile(const job *j, const unit *u, int64_t tap, int64_t taps, int
     t.b += tap * j->c_in * j->g->nr;
     t.add = tap > 0;
     t.e = last ? &j->sink.e : NULL;
+    if (j->ask_output)
+        ask_for(&t, m);
     j->g->rows[m](&t);
     if (last)
         finish(j, &t, m);
@@ -250,6 +260,7 @@ static void divide(job *j, int threads)
     int64_t whole = j->panel * j->panels;
     j->panels_stay = whole <= l2_floats() / 2;
     j->stage = c->c_in * c->stride[2] % 512 == 0 && j->c_in >= 64 && j->c_out >= 2 * j->g->nr;
+    j->ask_output = j->taps * j->c_in <= 128;
     j->tiles = cm_gemm_tiles(j->pixels, j->g->mr);
     j->block = cm_min_i64(POINTERS / (j->g->mr * j->taps), l2_floats() / 4 / (j->g->mr * j->c_in));
     j->block = j->stage || j->block < 1 ? 1 : j->block;

@@ -104,13 +104,14 @@ double cm_cpu_conv_lines_f32_cost(const cm_problem *p, const cm_knobs *k)
     (void)k;
     const cm_conv *c = &p->as.conv;
     form f = form_of(p);
-    double whole = (double)f.panels * cm_gemm_f32_kernel_of(p->target.level)->nr;
-    double flops = cm_conv_flops(c) * whole / (double)f.c_out * (1 + 2 / (double)f.k);
+    double sums = (double)(f.runs * f.k);
+    double whole = cm_conv_columns(cm_gemm_f32_kernel_of(p->target.level)->nr, f.c_out);
+    double flops = cm_conv_flops(c) * whole * (1 + 0.6 / (double)f.k + 4 / sums);
     double rows = (double)(c->n * c->out[0] * c->out[1] * f.pieces * c->groups);
-    double copies = rows * (double)(f.lines * f.ld) * 0.15;
+    double copies = rows * (double)(f.lines * f.ld) * 0.06;
     double pointers = (double)(cm_conv_pixels(c) * f.runs * c->groups) * 0.3;
-    double compute = flops / (0.85 * cm_cpu_flops_per_ns(&p->target));
-    double memory = cm_conv_bytes(p) / (4 * cm_cpu_bytes_per_ns(&p->target));
+    double compute = flops / (0.95 * cm_cpu_flops_per_ns(&p->target));
+    double memory = cm_conv_bytes(p) / (8 * cm_cpu_bytes_per_ns(&p->target));
     return 200 + (compute + copies + pointers + memory) / cm_cpu_speedup(p, rows);
 }
 

@@ -99,11 +99,9 @@ double cm_cpu_conv_transposed_f32_cost(const cm_problem *p, const cm_knobs *k)
     (void)k;
     const cm_conv *c = &p->as.conv;
     const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
-    double c_out = (double)(c->c_out / c->groups);
-    double whole = (double)ceil_div(c->c_out / c->groups, g->nr) * g->nr;
-    double flops =
-        cm_conv_flops(c) * whole / c_out * (1 + 2.0 * (double)c->groups / (double)c->c_in);
-    double compute = flops / (0.8 * cm_cpu_flops_per_ns(&p->target));
+    double whole = cm_conv_columns(g->nr, c->c_out / c->groups);
+    double flops = cm_conv_flops(c) * whole * (1 + 2.0 * (double)c->groups / (double)c->c_in);
+    double compute = flops / (0.9 * cm_cpu_flops_per_ns(&p->target));
     double memory = cm_conv_bytes(p) / (2 * cm_cpu_bytes_per_ns(&p->target));
     return 500 + (compute + memory) / cm_cpu_speedup(p, (double)cm_conv_pixels(c) / g->mr);
 }

@@ -173,9 +173,10 @@ static json_t *layers_json(const cm_bench_report *r)
     json_t *list = json_array();
     for (int i = 0; r->profile && i < r->profile->n_steps; i++) {
         const cm_plan_step *s = cm_engine_step(r->model->engine, i);
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:f}", "name", s->name, "operator",
-                                        s->op ? s->op : "", "averageMs", step_ms(r->profile, i)));
+        json_t *o =
+            json_pack("{s:s, s:s, s:s?, s:f}", "name", s->name, "operator", s->op ? s->op : "",
+                      "tactic", r->profile->facts[i].tactic, "averageMs", step_ms(r->profile, i));
+        json_array_append_new(list, o);
     }
     return list;
 }

@@ -46,8 +46,6 @@ static bool known_operator(const cm_node *n)
         return n->n_in == 2;
     case CM_OP_CAST_LIKE:
     case CM_OP_MEAN:
-    case CM_OP_SELU:
-    case CM_OP_THRESHOLDED_RELU:
     case CM_OP_IS_INF:
         return false;
     default:

@@ -69,7 +69,8 @@ cm_status cm_bench_open(cm_ctx *cx, cm_engine *e, const cm_inputs *in, const cm_
         return cm_fail(cx, CM_ERR_ARGUMENT, "%d streams: wanted 1 to %d", how->streams,
                        MOST_STREAMS);
     CM_NEW_N(cx, cx->arena, s->contexts, how->streams, cm_context *);
-    cm_context_options co = {.threads = cm_bench_threads(how), .target = how->target};
+    cm_context_options co = {
+        .threads = cm_bench_threads(how), .target = how->target, .max_memory = how->max_memory};
     for (; s->n < how->streams; s->n++) {
         CM_TRY(cm_context_create(cx, e, &co, &s->contexts[s->n]));
         cm_status st = cm_inputs_set(cx, s->contexts[s->n], in);
@@ -458,6 +459,7 @@ cm_status cm_bench_profile_steps(cm_ctx *cx, cm_engine *e, const cm_inputs *in,
     CM_NEW_N(cx, cx->arena, out->facts, out->n_steps, cm_layer_facts);
     cm_context_options co = {.threads = cm_bench_threads(how),
                              .target = how->target,
+                             .max_memory = how->max_memory,
                              .profile = on_step,
                              .profile_user = out};
     CM_TRY(cm_context_create(cx, e, &co, &c));

@@ -20,6 +20,7 @@ typedef struct cm_bench_how {
     double idle, sleep;      /* seconds between inferences; before the first */
     uint64_t seed;           /* of the arrivals */
     const cm_target *target; /* NULL: the CPU's best */
+    size_t max_memory;       /* of a context; 0: no limit */
     const cm_bench_words *words; /* NULL: those of `cameo bench` */
 } cm_bench_how;
 

@@ -81,32 +81,48 @@ static double count_of(const cm_pool *c, int d, int64_t out)
     return (double)cm_min_i64(c->kernel[d], cm_max_i64(cm_ceil_div(room, c->dilation[d]), 0));
 }
 
+/* The part of a window that lies inside the input along one axis, and what a mean counts there. */
+static void set_axis(const cm_pool *c, int d, int64_t out, int64_t step, cm_qwindow *w,
+                     int64_t *offset, double *counted)
+{
+    int64_t at = out * c->stride[d] - c->pad[d], apart = c->dilation[d];
+    int64_t first = at < 0 ? cm_ceil_div(-at, apart) : 0, last = c->kernel[d];
+    if (at + (last - 1) * apart >= c->in[d])
+        last = at < c->in[d] ? cm_ceil_div(c->in[d] - at, apart) : 0;
+    w->n[d] = cm_max_i64(last - first, 0);
+    w->step[d] = apart * step;
+    *offset = w->n[d] > 0 ? (at + first * apart) * step : 0;
+    *counted = c->count_pads ? count_of(c, d, out) : (double)w->n[d];
+}
+
 /* Output pixels of all images. */
 static void run_pixels(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
     const cm_pool *c = j->c;
     int64_t step[3] = {c->in[1] * c->in[2] * c->c, c->in[2] * c->c, c->c};
+    int64_t at[3], offset[3], image = begin;
+    double counted[3];
+    cm_qpool q = j->q;
+    cm_qwindow w;
+    for (int d = 2; d >= 0; d--) {
+        at[d] = image % c->out[d];
+        image /= c->out[d];
+        set_axis(c, d, at[d], step[d], &w, &offset[d], &counted[d]);
+    }
     for (int64_t i = begin; i < end; i++) {
-        cm_qpool q = j->q;
-        cm_qwindow w = {.from = j->x};
-        int64_t rest = i;
-        double inside = 1, counted = 1;
-        for (int d = 2; d >= 0; d--) {
-            int64_t o = rest % c->out[d], at = o * c->stride[d] - c->pad[d];
-            rest /= c->out[d];
-            int64_t first = at < 0 ? cm_ceil_div(-at, c->dilation[d]) : 0;
-            int64_t last = at < c->in[d] ? cm_ceil_div(c->in[d] - at, c->dilation[d]) : 0;
-            w.n[d] = cm_max_i64(cm_min_i64(c->kernel[d], last) - first, 0);
-            w.step[d] = c->dilation[d] * step[d];
-            if (w.n[d] > 0)
-                w.from += (at + first * c->dilation[d]) * step[d];
-            inside *= (double)w.n[d];
-            counted *= c->count_pads ? count_of(c, d, o) : (double)w.n[d];
-        }
-        w.from += rest * c->in[0] * step[0];
-        q.divisor = inside == 0 ? 1 : counted;
+        w.from = j->x + image * c->in[0] * step[0] + offset[0] + offset[1] + offset[2];
+        bool empty = w.n[0] == 0 || w.n[1] == 0 || w.n[2] == 0;
+        q.divisor = empty ? 1 : counted[0] * counted[1] * counted[2];
         j->fn(&q, &w, c->c, j->y + i * c->c);
+        for (int d = 2; d >= 0; d--) {
+            bool carry = ++at[d] == c->out[d];
+            at[d] = carry ? 0 : at[d];
+            set_axis(c, d, at[d], step[d], &w, &offset[d], &counted[d]);
+            if (!carry)
+                break;
+            image += d == 0;
+        }
     }
 }
 

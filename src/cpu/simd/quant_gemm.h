@@ -34,7 +34,7 @@ VINLINE void finish(const cm_qfinish *f, int32_t *acc, int width, int64_t row, i
 #if VW == 16
 enum { TALL = 8 };
 #elif VW == 8
-enum { TALL = 6 };
+enum { TALL = 5 }; /* with 6, a sum is kept in memory, and its latency with it */
 #else
 enum { TALL = 4 };
 #endif
@@ -99,11 +99,8 @@ VINLINE void pairs_tile(int m, bool half, const int16_t *from, const cm_qrows *r
         break;
 #elif VW == 8
 #define MORE_TILES(fn, ...)                                                                        \
-    case 5:                                                                                        \
-        fn(5, __VA_ARGS__);                                                                        \
-        break;                                                                                     \
     default:                                                                                       \
-        fn(6, __VA_ARGS__);                                                                        \
+        fn(5, __VA_ARGS__);                                                                        \
         break;
 #else
 #define MORE_TILES(fn, ...)                                                                        \

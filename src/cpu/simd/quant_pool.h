@@ -9,7 +9,7 @@
 #include "cpu/quant_pool.h"
 #include "cpu/simd/quant_bytes.h"
 
-enum { CHANNELS = 64 };
+enum { CHANNELS = 64, FEW = 16 };
 
 /* Every position of a window; x points to the channels there. */
 #define EACH_POSITION(w, c)                                                                        \
@@ -23,7 +23,7 @@ enum { CHANNELS = 64 };
 VINLINE void most_of(const cm_qwindow *w, int64_t c, int n, bool is_signed, uint8_t *y)
 {
     uint8_t m[CHANNELS];
-    memset(m, is_signed ? 0x80 : 0, CHANNELS);
+    memset(m, is_signed ? 0x80 : 0, (size_t)n);
     EACH_POSITION(w, c)
     for (int k = 0; k < n; k++) {
         if (is_signed)
@@ -39,7 +39,7 @@ VINLINE void put_bytes(const float *v, int n, float zero, bool is_signed, uint8_
 {
     uint8_t bytes[CHANNELS];
     vf z = vf_set(zero);
-    for (int k = 0; k < CHANNELS; k += VW)
+    for (int k = 0; k < n; k += VW)
         store_bytes(bytes + k, round_to_byte(vf_load(v + k), z, is_signed), is_signed);
     memcpy(y, bytes, (size_t)n);
 }
@@ -83,18 +83,24 @@ VINLINE void pool_block(const cm_qpool *q, const cm_qwindow *w, int64_t c, int n
         total_of(q, w, c, n, is_signed, y);
 }
 
+/* Blocks are of constant length as far as that goes. */
 void CM_LEVEL(cm_cpu_qpool)(const cm_qpool *q, const cm_qwindow *w, int64_t n, uint8_t *y)
 {
-    for (int64_t c = 0; c < n; c += CHANNELS) {
-        bool whole = n - c >= CHANNELS; /* loops of constant length */
-        int m = whole ? CHANNELS : (int)(n - c);
-        if (whole && q->is_signed)
+    int64_t c = 0;
+    for (; c + CHANNELS <= n; c += CHANNELS) {
+        if (q->is_signed)
             pool_block(q, w, c, CHANNELS, true, y);
-        else if (whole)
-            pool_block(q, w, c, CHANNELS, false, y);
         else
-            pool_block(q, w, c, m, q->is_signed, y);
+            pool_block(q, w, c, CHANNELS, false, y);
     }
+    for (; c + FEW <= n; c += FEW) {
+        if (q->is_signed)
+            pool_block(q, w, c, FEW, true, y);
+        else
+            pool_block(q, w, c, FEW, false, y);
+    }
+    if (c < n)
+        pool_block(q, w, c, (int)(n - c), q->is_signed, y);
 }
 
 #endif

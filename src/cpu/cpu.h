@@ -26,6 +26,7 @@ typedef struct cm_cpu_table {
     X(ATTENTION, cm_cpu_attention)                                                                 \
     X(CONV, cm_cpu_conv)                                                                           \
     X(POOL, cm_cpu_pool)                                                                           \
+    X(RESIZE, cm_cpu_resize)                                                                       \
     X(MOVE, cm_cpu_move)                                                                           \
     X(POINTWISE, cm_cpu_pointwise)                                                                 \
     X(GATHER, cm_cpu_gather)                                                                       \

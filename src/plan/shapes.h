@@ -141,16 +141,16 @@ typedef struct cm_pool {
     int p;       /* LP */
 } cm_pool;
 
-/* Per axis, `taps` sources with weights for each output position. */
+/* Per axis, `taps` sources with weights for each output position o: from[t * out + o]. */
 typedef struct cm_resize {
     int rank;
-    const int64_t *in, *out; /* sizes */
+    int64_t in[CM_MAX_RANK], out[CM_MAX_RANK]; /* sizes */
     struct {
         int taps;            /* 0: the axis keeps its size */
-        const int32_t *from; /* [out * taps]; -1: outside, gives `extrapolation` */
-        const float *weight; /* [out * taps] */
+        const int32_t *from; /* of tap 0 -1: outside, the element is `extrapolation` */
+        const float *weight; /* a source of weight 0 is not read */
     } axis[CM_MAX_RANK];
-    bool nearest;
+    bool nearest; /* one tap each, of weight 1 */
     float extrapolation;
 } cm_resize;
 

@@ -248,8 +248,7 @@ static bool has_elements(const cm_eval *e, int i)
     return cm_eval_has(e, i) && cm_tensor_elems(cm_eval_in(e, i)) > 0;
 }
 
-/* What is done to each axis of the input; taps[d].n == 0: nothing. */
-static cm_status plan_axes(cm_eval *e, cm_taps *taps)
+cm_status cm_resize_taps(cm_eval *e, cm_taps *taps)
 {
     const resize_attr *a = e->attr;
     const cm_tensor *x = cm_eval_in(e, X), *y = cm_eval_out(e, 0);
@@ -393,7 +392,7 @@ static cm_status eval(cm_eval *e)
     cm_tensor *y = cm_eval_out(e, 0);
     if (cm_tensor_elems(y) == 0)
         return CM_OK;
-    CM_TRY(plan_axes(e, taps));
+    CM_TRY(cm_resize_taps(e, taps));
     if (find(modes, a->mode) == CM_RESIZE_NEAREST)
         eval_nearest(e, taps);
     else

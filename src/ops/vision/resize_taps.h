@@ -46,4 +46,8 @@ typedef struct cm_taps {
 /* In the evaluator's scratch. Nearest has n == 1 and weight 1. */
 cm_status cm_taps_build(cm_eval *e, const cm_resize_axis *axis, cm_taps *out) CM_MUST_USE;
 
+/* What the operator Resize does to each axis of its input; taps[d].n == 0: nothing. Reads the shapes of
+ * input 0 and output 0, and the elements of the inputs that say scales, regions and sizes. */
+cm_status cm_resize_taps(cm_eval *e, cm_taps *taps) CM_MUST_USE;
+
 #endif

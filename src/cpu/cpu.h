@@ -28,6 +28,7 @@ typedef struct cm_cpu_table {
     X(POOL, cm_cpu_pool)                                                                           \
     X(RESIZE, cm_cpu_resize)                                                                       \
     X(MOVE, cm_cpu_move)                                                                           \
+    X(REDUCE, cm_cpu_reduce)                                                                       \
     X(POINTWISE, cm_cpu_pointwise)                                                                 \
     X(GATHER, cm_cpu_gather)                                                                       \
     X(QUANTISE, cm_cpu_quantise)                                                                   \

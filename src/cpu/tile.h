@@ -39,6 +39,9 @@ bool cm_tile_view_row(cm_tile_view *v, int64_t dim, int64_t stride);
 bool cm_tile_view_col(cm_tile_view *v, int64_t dim, int64_t stride);
 void cm_tile_view_end(cm_tile_view *v);
 
+/* Where an element is. */
+char *cm_tile_address(const cm_tile_view *v, int64_t row, int64_t col);
+
 /* Types that are computed as float32 without loss, and those that results are rounded to. */
 bool cm_tile_loads(cm_dtype t);
 bool cm_tile_stores(cm_dtype t);

@@ -30,7 +30,7 @@ static int64_t offset(int n, const int64_t *dims, const int64_t *strides, int64_
     return at + i * strides[0];
 }
 
-static char *address(const cm_tile_view *v, int64_t row, int64_t col)
+char *cm_tile_address(const cm_tile_view *v, int64_t row, int64_t col)
 {
     int64_t at = offset(v->n_axes, v->dims, v->strides, row) +
                  offset(v->n_col_axes, v->col_dims, v->col_strides, col);
@@ -63,14 +63,14 @@ static void load_piece(const runner *r, const cm_tile_view *v, const piece *p, f
 {
     int64_t stride = v->col_strides[v->n_col_axes - 1];
     if (is_run(v, p, r->j->cols)) {
-        r->c->kernels->load[v->dtype](to, address(v, p->row, p->col), 1, p->rows * p->cols);
+        r->c->kernels->load[v->dtype](to, cm_tile_address(v, p->row, p->col), 1, p->rows * p->cols);
         return;
     }
     for (int64_t i = 0; i < p->rows; i++) {
         for (int64_t c = 0, n; c < p->cols; c += n) {
             n = run_of_cols(v, p->col + c, p->cols - c);
-            r->c->kernels->load[v->dtype](to + i * p->cols + c, address(v, p->row + i, p->col + c),
-                                          stride, n);
+            r->c->kernels->load[v->dtype](to + i * p->cols + c,
+                                          cm_tile_address(v, p->row + i, p->col + c), stride, n);
         }
     }
 }
@@ -79,13 +79,14 @@ static void store_piece(const runner *r, const cm_tile_view *v, const piece *p, 
 {
     int64_t stride = v->col_strides[v->n_col_axes - 1];
     if (is_run(v, p, r->j->cols)) {
-        r->c->kernels->store[v->dtype](address(v, p->row, p->col), 1, from, p->rows * p->cols);
+        r->c->kernels->store[v->dtype](cm_tile_address(v, p->row, p->col), 1, from,
+                                       p->rows * p->cols);
         return;
     }
     for (int64_t i = 0; i < p->rows; i++) {
         for (int64_t c = 0, n; c < p->cols; c += n) {
             n = run_of_cols(v, p->col + c, p->cols - c);
-            r->c->kernels->store[v->dtype](address(v, p->row + i, p->col + c), stride,
+            r->c->kernels->store[v->dtype](cm_tile_address(v, p->row + i, p->col + c), stride,
                                            from + i * p->cols + c, n);
         }
     }
@@ -96,14 +97,14 @@ static float *fetch(runner *r, int i, const piece *p)
 {
     const cm_tile_view *v = &r->j->operands[i];
     if (r->c->one[i]) {
-        char *at = address(v, p->row, p->col);
+        char *at = cm_tile_address(v, p->row, p->col);
         if (v->dtype == CM_F32)
             return (float *)at;
         r->c->kernels->load[v->dtype](&r->one[i], at, 1, 1);
         return &r->one[i];
     }
     if (v->dtype == CM_F32 && is_run(v, p, r->j->cols))
-        return (float *)address(v, p->row, p->col);
+        return (float *)cm_tile_address(v, p->row, p->col);
     assert(r->c->home[i]);
     float *home = r->slot[r->c->home[i]];
     piece *f = &r->filled[i];
@@ -139,7 +140,7 @@ static void run_piece(runner *r, const piece *p, const float *x, int64_t ld)
         const cm_tile_view *v = &out[c->direct];
         in_place = v->data && v->dtype == CM_F32 && is_run(v, p, r->j->cols);
         r->slot[c->n_operands + 1 + c->n_numbers] =
-            in_place ? (float *)address(v, p->row, p->col) : r->slot[c->direct_home];
+            in_place ? (float *)cm_tile_address(v, p->row, p->col) : r->slot[c->direct_home];
     }
     int64_t n = p->rows * p->cols;
     for (const cm_tile_step *s = c->step, *end = s + c->n_steps; s < end; s++)

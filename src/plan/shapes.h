@@ -123,6 +123,7 @@ typedef struct cm_reduce {
     cm_reduce_kind kind;
     bool axes[CM_MAX_RANK]; /* of the loop nest's */
     cm_pointwise_shape loop;
+    const int64_t (*operands)[CM_MAX_RANK]; /* strides of the epilogue's operands; 0 where reduced */
     bool select_last_index;
 } cm_reduce;
 

@@ -2,10 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/problems/loop.h"
 
-#include <string.h>
-
-#include "base/size.h"
-
 void cm_loop_broadcast(const cm_tensor *t, int rank, int64_t *strides)
 {
     for (int a = 0; a < rank; a++) {
@@ -58,37 +54,26 @@ static void push(nest *x, int axis, int64_t dim, bool gone)
         x->loop[i][at] = x->all[i][axis];
 }
 
-bool cm_loop_fill(cm_arena *arena, const cm_problem *p, int rank, const int64_t *dims,
-                  const cm_loop_strides *out, const int64_t *like, const bool *gone,
-                  cm_pointwise_shape *s, bool *merged)
+bool cm_loop_merge(cm_arena *arena, const cm_loop *l, int *rank, int64_t *dims,
+                   cm_loop_strides **strides, bool *gone)
 {
-    int order[CM_MAX_RANK], n_all = p->n_in + p->n_out;
+    int order[CM_MAX_RANK];
     bool no[CM_MAX_RANK];
-    nest x = {.n_all = n_all, .dims = s->dims, .gone = merged ? merged : no};
-    x.all = cm_arena_alloc_n(arena, (size_t)n_all, sizeof *x.all, _Alignof(int64_t), 1);
-    x.loop = cm_arena_alloc_n(arena, (size_t)n_all, sizeof *x.loop, _Alignof(int64_t), 1);
-    if (!x.all || !x.loop)
+    nest x = {.n_all = l->n_all, .all = l->all, .dims = dims, .gone = gone ? gone : no};
+    x.loop = cm_arena_alloc_n(arena, (size_t)l->n_all, sizeof *x.loop, _Alignof(int64_t), 1);
+    if (!x.loop)
         return false;
-    for (int i = 0; i < p->n_in; i++) {
-        if (p->in[i])
-            cm_loop_broadcast(p->in[i], rank, x.all[i]);
-        else
-            memset(x.all[i], 0, sizeof x.all[i]);
-    }
-    for (int o = 0; o < p->n_out; o++)
-        memcpy(x.all[p->n_in + o], out[o], sizeof x.all[0]);
-    int n = order_axes(rank, dims, like, order);
+    int n = order_axes(l->rank, l->dims, l->like, order);
     for (int i = 0; i < n; i++)
-        push(&x, order[i], dims[order[i]], gone && gone[order[i]]);
+        push(&x, order[i], l->dims[order[i]], l->gone && l->gone[order[i]]);
     if (x.rank == 0) { /* one element */
         x.rank = 1;
         x.dims[0] = 1;
         x.gone[0] = false;
-        for (int i = 0; i < n_all; i++)
+        for (int i = 0; i < l->n_all; i++)
             x.loop[i][0] = 0;
     }
-    s->rank = x.rank;
-    s->in = (const int64_t(*)[CM_MAX_RANK])x.loop;
-    s->out = (const int64_t(*)[CM_MAX_RANK])(x.loop + p->n_in);
+    *rank = x.rank;
+    *strides = x.loop;
     return true;
 }

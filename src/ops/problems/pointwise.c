@@ -24,15 +24,26 @@ static const cm_tensor *first_output(const cm_problem *p)
 
 static bool fill_loop(cm_arena *arena, cm_problem *p)
 {
+    cm_pointwise_shape *s = &p->as.pointwise;
     const cm_tensor *shape = first_output(p);
-    cm_loop_strides *out =
-        cm_arena_alloc_n(arena, (size_t)p->n_out, sizeof *out, _Alignof(int64_t), 1);
-    if (!shape || !out)
+    cm_loop_strides *merged;
+    if (!shape)
         return false;
+    cm_loop l = {.rank = shape->rank, .like = shape->strides, .n_all = p->n_in + p->n_out};
+    l.all = cm_arena_alloc_n(arena, (size_t)l.n_all, sizeof *l.all, _Alignof(int64_t), 1);
+    if (!l.all)
+        return false;
+    memcpy(l.dims, shape->dims, sizeof l.dims);
+    for (int i = 0; i < p->n_in; i++)
+        if (p->in[i])
+            cm_loop_broadcast(p->in[i], l.rank, l.all[i]);
     for (int o = 0; o < p->n_out; o++)
-        memcpy(out[o], (p->out[o] ? p->out[o] : shape)->strides, sizeof *out);
-    return cm_loop_fill(arena, p, shape->rank, shape->dims, (const cm_loop_strides *)out,
-                        shape->strides, NULL, &p->as.pointwise, NULL);
+        memcpy(l.all[p->n_in + o], (p->out[o] ? p->out[o] : shape)->strides, sizeof *l.all);
+    if (!cm_loop_merge(arena, &l, &s->rank, s->dims, &merged, NULL))
+        return false;
+    s->in = (const cm_loop_strides *)merged;
+    s->out = (const cm_loop_strides *)(merged + p->n_in);
+    return true;
 }
 
 /* Is the input one number that is known, and that a double holds? */

@@ -1,0 +1,38 @@
+/* reduce.h -- kernels of reductions: float32 folded into doubles.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_REDUCE_H
+#define CM_CPU_REDUCE_H
+
+#include <stdint.h>
+
+/* How elements are folded; what a cm_reduce_kind does at the end is not the kernels' business. */
+typedef enum {
+    CM_FOLD_SUM,
+    CM_FOLD_ABS,
+    CM_FOLD_SQUARE,
+    CM_FOLD_MAX, /* NaN if any is */
+    CM_FOLD_MIN,
+    CM_FOLD_PROD,
+    CM_FOLD_EXP, /* sum of e^(x - shift) */
+    CM_FOLDS
+} cm_fold;
+
+typedef struct cm_reduce_kernels {
+    /* All of x[0..n) into one. n > 0. */
+    double (*one[CM_FOLDS])(const float *x, int64_t n, float shift);
+    /* Each of x[0..n) into acc of its own; `shift` only for EXP. */
+    void (*each[CM_FOLDS])(double *acc, const float *x, const float *shift, int64_t n);
+    /* Four rows at once: acc[i] += the sum of x[0][i] .. x[3][i]. */
+    void (*sum4)(double *acc, const float *const *x, int64_t n);
+    /* Where the largest (sign 1) or smallest (sign -1) is, NaN before all; the first or the last of equals. */
+    int64_t (*arg)(const float *x, int64_t n, float sign, int last);
+} cm_reduce_kernels;
+
+extern const cm_reduce_kernels cm_cpu_reduce__generic, cm_cpu_reduce__avx2, cm_cpu_reduce__avx512;
+const cm_reduce_kernels *cm_reduce_kernels_at(int level);
+
+/* acc with v folded in. */
+double cm_fold_two(cm_fold f, double acc, double v);
+double cm_fold_start(cm_fold f);
+
+#endif

@@ -3,14 +3,25 @@
 #include "base/alloc.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
+enum { HUGE_PAGE = 2 << 20 };
+
+/* Large blocks are weights and activations, which are read from end to end: with pages of 4 KB, walking the
+ * page tables takes as long as the reading. Whole huge pages only, so that none is wasted. */
 static void *libc_alloc(void *user, size_t bytes, size_t align)
 {
     (void)user;
     void *p = NULL;
     if (align < sizeof(void *))
         align = sizeof(void *);
-    return posix_memalign(&p, align, bytes ? bytes : 1) == 0 ? p : NULL;
+    if (bytes >= HUGE_PAGE && align < HUGE_PAGE)
+        align = HUGE_PAGE;
+    if (posix_memalign(&p, align, bytes ? bytes : 1) != 0)
+        return NULL;
+    if (bytes >= HUGE_PAGE)
+        (void)madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a hint: may fail */
+    return p;
 }
 
 static void libc_release(void *user, void *p, size_t bytes)

@@ -3,8 +3,8 @@
  *
  * Per block of k: rows of A in blocks that take half of the second-level cache, packed into tiles where that
  * pays; then for each panel of B, all tiles of the block. B streams once per block of rows, asked for one
- * panel ahead; a tile of A and the panel are read from the first two levels. Where rows of A are read in
- * place and all panels stay in the second level, each tile goes over all panels instead. */
+ * panel ahead; a tile of A and the panel are read from the first two levels. Where A need not be packed and
+ * all panels stay in the second level, each tile goes over all panels instead. */
 #include "cpu/gemm.h"
 
 #include "base/cpu.h"
@@ -93,16 +93,21 @@ typedef struct {
     int64_t l, kc; /* elements of k */
     bool first, last;
     int64_t i, m, tiles; /* rows, from the product's first */
-    int64_t given;       /* GIVEN: the block's first tile among those given */
+    int64_t tile, low,
+        more; /* the block's first among those that `low` and `more` split rows into */
 } block;
 
-/* Where tile t of the block begins, from the block's first row. */
+/* Where tile t of the block begins, from the first row that was split. */
+static int64_t split_at(const block *b, int64_t t)
+{
+    t += b->tile;
+    return t * b->low + least(t, b->more);
+}
+
+/* And from the block's first row. */
 static int64_t begin_of(const block *b, int64_t t)
 {
-    if (b->form != GIVEN)
-        return cm_gemm_tile_begin(b->m, b->tiles, t);
-    int64_t m = b->x->a_packed_m, tiles = cm_gemm_tiles(m, b->g->mr);
-    return cm_gemm_tile_begin(m, tiles, b->given + t) - cm_gemm_tile_begin(m, tiles, b->given);
+    return split_at(b, t) - split_at(b, 0);
 }
 
 /* Tile t at panel j asks for its share of the next panel. */
@@ -144,13 +149,8 @@ static void run_tile(const block *b, int64_t t, int64_t j)
         b->g->rows[m](&tile);
         return;
     }
-    if (b->form == GIVEN) {
-        int64_t all = x->a_packed_m;
-        int64_t at = cm_gemm_tile_begin(all, cm_gemm_tiles(all, b->g->mr), b->given + t);
-        tile.a = x->a_packed + at * x->k + b->l * m;
-    } else {
-        tile.a = (const float *)x->scratch + begin * b->kc;
-    }
+    tile.a = b->form == GIVEN ? x->a_packed + split_at(b, t) * x->k + b->l * m
+                              : (const float *)x->scratch + begin * b->kc;
     b->g->packed[m](&tile);
 }
 
@@ -193,25 +193,58 @@ static void run_block(const block *b)
     if (b->form == PACKED_HERE)
         cm_gemm_f32_pack_a(b->g, b->m, b->kc, x->a + b->i * x->a_row + b->l * x->a_col, x->a_row,
                            x->a_col, x->scratch);
-    if (b->form == IN_PLACE && x->n * b->kc <= l2_floats() / 2)
+    if (b->form != PACKED_HERE && x->n * b->kc <= l2_floats() / 2)
         tile_by_tile(b);
     else
         panel_by_panel(b);
 }
 
-/* The block of rows from i on. */
+/* All of k at once: B, which is read once, is most of what there is to read. */
+static void run_wide(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x)
+{
+    const float *rows[CM_GEMM_MAX_MR];
+    int64_t j = 0, width = (int64_t)g->wide_panels[x->m] * g->nr;
+    for (int64_t i = 0; i < x->m; i++)
+        rows[i] = x->a + i * x->a_row;
+    cm_gemm_tile t = {.runs = 1,
+                      .k = x->k,
+                      .rows = rows,
+                      .ldb = g->nr,
+                      .b_panel = x->b_panel,
+                      .ldc = x->ldc,
+                      .alpha = x->alpha,
+                      .add = x->add,
+                      .e = x->e,
+                      .row = x->row};
+    for (int64_t step; j < x->n; j += step) {
+        bool wide = j + width <= x->n; /* the last few one by one */
+        step = wide ? width : g->nr;
+        t.n = (int)least(x->n - j, step);
+        t.b = x->b + j / g->nr * x->b_panel;
+        t.c = x->c + j;
+        t.col = x->col + j;
+        (wide ? g->wide : g->rows)[x->m](&t);
+    }
+    if (x->done)
+        x->done(x->done_arg, 0, 0, x->m, x->n);
+}
+
+/* The block of rows from i on, which is where the last one ended. */
 static void begin_block(block *b, int64_t i, int64_t mc)
 {
-    int mr = b->g->mr;
     const cm_gemm_f32_args *x = b->x;
     b->i = i;
     if (b->form != GIVEN) {
         b->m = least(mc, x->m - i);
-        b->tiles = cm_gemm_tiles(b->m, mr);
+        b->tiles = cm_gemm_tiles(b->m, b->g->mr);
+        b->low = b->m / b->tiles;
+        b->more = b->m % b->tiles;
         return;
     }
-    b->given = i == 0 ? x->a_tile : b->given + b->tiles;
-    int64_t most = least(div_up(mc, mr), cm_gemm_tiles(x->a_packed_m, mr) - b->given);
+    int64_t all = cm_gemm_tiles(x->a_packed_m, b->g->mr), most = div_up(mc, b->g->mr);
+    b->low = x->a_packed_m / all;
+    b->more = x->a_packed_m % all;
+    b->tile = i == 0 ? x->a_tile : b->tile + b->tiles;
     for (b->tiles = 0; b->tiles < most && i + begin_of(b, b->tiles) < x->m;)
         b->tiles++;
     b->m = begin_of(b, b->tiles);
@@ -221,6 +254,11 @@ void cm_gemm_f32(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x)
 {
     if (x->m <= 0 || x->n <= 0)
         return;
+    if (x->m <= g->mr && g->wide[x->m] && x->a_col == 1 && !x->a_packed && !x->b_tail &&
+        (x->ldb == 0 || x->ldb == g->nr)) {
+        run_wide(g, x);
+        return;
+    }
     int64_t kc = block_k(g, x->k), mc = block_m(g, x->m, kc), l = 0;
     block b = {.g = g, .x = x, .form = x->a_packed ? GIVEN : IN_PLACE};
     if (x->scratch && cm_gemm_f32_packs_a(g, x))

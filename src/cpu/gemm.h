@@ -28,9 +28,10 @@ typedef struct cm_gemm_tile {
     /* Panel of B: rows of nr floats, `ldb` apart (nr where packed). All nr are read, whatever n is. */
     const float *b;
     int64_t ldb;
+    int64_t b_panel; /* wide tiles: from one panel to the next */
     float *c;
     int64_t ldc;
-    int n; /* columns that are stored, 1..nr */
+    int n; /* columns that are stored, 1..nr (of a wide tile: of all its panels) */
     float alpha;
     bool add;                    /* onto what is in c */
     const cm_simple_epilogue *e; /* NULL: none */
@@ -49,6 +50,10 @@ typedef struct cm_gemm_f32_kernel {
     /* By the tile's rows, 1..mr. */
     cm_gemm_tile_fn rows[CM_GEMM_MAX_MR + 1];
     cm_gemm_tile_fn packed[CM_GEMM_MAX_MR + 1];
+    /* Few rows, of one run, by wide_panels[m] panels at once: several streams from memory, which then
+     * delivers more. NULL: none for so many rows. */
+    cm_gemm_tile_fn wide[CM_GEMM_MAX_MR + 1];
+    int wide_panels[CM_GEMM_MAX_MR + 1];
     /* m rows of k elements, `row` apart, their elements `col` apart -> [k][m]. m <= mr. */
     void (*pack_a)(int64_t m, int64_t k, const float *a, int64_t row, int64_t col, float *to);
     /* Columns [0, n) of k rows -> ceil(n / nr) panels of [k][nr], `panel` floats apart, columns beyond n

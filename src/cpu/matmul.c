@@ -238,7 +238,12 @@ double cm_matmul_ns(const cm_problem *p, double efficiency)
 {
     const cm_matmul *s = &p->as.matmul;
     double flops = 2.0 * (double)s->m * (double)s->n * (double)s->k;
-    for (int i = 0; i < s->n_batch; i++)
+    double bytes = 4.0 * (double)s->k * (double)s->n;
+    for (int i = 0; i < s->n_batch; i++) {
         flops *= (double)s->batch[i];
-    return flops / (cm_cpu_flops_per_ns(&p->target) * efficiency);
+        bytes *= s->b.batch[i] ? (double)s->batch[i] : 1;
+    }
+    double compute = flops / (cm_cpu_flops_per_ns(&p->target) * efficiency);
+    double stream = bytes / (cm_cpu_bytes_per_ns(&p->target) * efficiency);
+    return compute > stream ? compute : stream;
 }

@@ -68,7 +68,7 @@ typedef void (*cm_matmul_piece_fn)(void *arg, int64_t worker, int64_t batch, int
                                    int64_t col);
 void cm_matmul_run_grid(cm_threads *t, const cm_matmul_grid *g, cm_matmul_piece_fn fn, void *arg);
 
-/* Nanoseconds on one thread at `efficiency` of the machine's peak. */
+/* Nanoseconds on one thread at `efficiency` of the machine's peak, of computing or of reading B. */
 double cm_matmul_ns(const cm_problem *p, double efficiency);
 
 /* X(stem, level): cpu/matmul_<stem>.c and the functions of its row. */

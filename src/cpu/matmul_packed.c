@@ -104,17 +104,6 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Efficiency of tiles: all rows but the last few of a small product are used. */
-static double serial_ns(const cm_problem *p)
-{
-    const cm_matmul *s = &p->as.matmul;
-    double bytes = 4.0 * (double)s->k * (double)s->n;
-    for (int i = 0; i < s->n_batch; i++)
-        bytes *= s->b.batch[i] ? (double)s->batch[i] : 1;
-    double ns = cm_matmul_ns(p, 0.9), stream = bytes / cm_cpu_bytes_per_ns(&p->target);
-    return ns > stream ? ns : stream;
-}
-
 static void lay_out(const cm_problem *p, int threads, layout *l)
 {
     cm_matmul_view_of(p, &l->v);
@@ -122,7 +111,8 @@ static void lay_out(const cm_problem *p, int threads, layout *l)
     l->g = kernel(p);
     l->tiles = cm_gemm_tiles(s->m, l->g->mr);
     l->panels = cm_ceil_div(s->n, l->g->nr);
-    l->grid = cm_matmul_cut(l->v.n_batch, l->tiles, l->panels, s->m > s->n, serial_ns(p), threads);
+    l->grid = cm_matmul_cut(l->v.n_batch, l->tiles, l->panels, s->m > s->n, cm_matmul_ns(p, 0.9),
+                            threads);
     cm_gemm_f32_args x = {.m = s->m, .n = s->n, .k = s->k, .a_row = s->a.row, .a_col = s->a.col};
     l->pack_a = cm_gemm_f32_packs_a(l->g, &x);
     l->share_a = l->pack_a && l->v.n_batch == 1 && l->grid.workers > 1;
@@ -148,7 +138,8 @@ double cm_cpu_matmul_packed_cost(const cm_problem *p, const cm_knobs *k)
     /* Lanes of the last panel that are not used are computed all the same. */
     double waste = (double)(l.panels * l.g->nr) / (double)s->n;
     double pieces = (double)(l.grid.batch * l.grid.rows * l.grid.cols);
-    return 300 + serial_ns(p) * waste / (l.grid.workers > 1 ? cm_cpu_speedup(p, pieces) : 1);
+    return 300 +
+           cm_matmul_ns(p, 0.9) * waste / (l.grid.workers > 1 ? cm_cpu_speedup(p, pieces) : 1);
 }
 
 typedef struct {

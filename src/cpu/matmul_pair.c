@@ -4,7 +4,8 @@
  *
  * A worker takes a few panels of columns at a time, as many as half of the second-level cache holds, packs
  * them (or reads them as they lie, where there are only few rows) and multiplies all its rows with them.
- * matmul_left has A in tiles from the beginning; matmul_pair packs it where that pays. */
+ * Where several workers share one product, the operands are packed for all of them first. matmul_left has A in
+ * tiles from the beginning; matmul_pair packs it where that pays. */
 #include "base/cpu.h"
 #include "base/size.h"
 #include "cpu/matmul.h"
@@ -16,8 +17,9 @@ typedef struct {
     int64_t tiles, panels;
     bool left;     /* A is packed beforehand */
     bool in_place; /* B is read as it lies, but for the last panel where that is not whole */
+    bool shared;   /* packed operands are those of all workers */
     int64_t group; /* panels at a time */
-    size_t b_bytes, a_bytes; /* scratch of each worker */
+    size_t b_bytes, a_bytes; /* scratch, of each worker or shared */
 } layout;
 
 static const char *reject(const cm_problem *p, cm_matmul_view *v)
@@ -79,24 +81,23 @@ static void lay_out(const cm_problem *p, bool left, layout *l)
     /* Cut along columns, so that each is packed once; rows only where there are too few of them. */
     l->grid =
         cm_matmul_cut(l->v.n_batch, l->tiles, l->panels, false, cm_matmul_ns(p, 0.8), p->threads);
-    int64_t share = cm_ceil_div(l->panels, l->grid.cols);
-    if (l->group > share)
-        l->group = share;
+    l->shared = l->grid.workers > 1 && l->v.n_batch == 1 && !l->in_place;
+    l->group = l->shared ? l->panels : cm_min_i64(l->group, cm_ceil_div(l->panels, l->grid.cols));
     size_t panel = (size_t)(s->k * l->g->nr) * sizeof(float);
     l->b_bytes = round_up(!l->in_place           ? panel * (size_t)l->group
                           : s->n % l->g->nr != 0 ? panel
                                                  : 0);
     cm_gemm_f32_args x = {.m = s->m, .n = s->n, .k = s->k, .a_row = s->a.row, .a_col = s->a.col};
-    l->a_bytes = left || !cm_gemm_f32_packs_a(l->g, &x)
-                     ? 0
-                     : round_up(cm_gemm_f32_scratch(l->g, s->m, s->k));
+    l->a_bytes = left || !cm_gemm_f32_packs_a(l->g, &x) ? 0
+                 : l->shared ? round_up((size_t)(s->m * s->k) * sizeof(float))
+                             : round_up(cm_gemm_f32_scratch(l->g, s->m, s->k));
 }
 
 static size_t workspace(const cm_problem *p, bool left)
 {
     layout l;
     lay_out(p, left, &l);
-    return (l.a_bytes + l.b_bytes) * (size_t)l.grid.workers;
+    return (l.a_bytes + l.b_bytes) * (l.shared ? 1 : (size_t)l.grid.workers);
 }
 size_t cm_cpu_matmul_pair_workspace(const cm_problem *p, const cm_knobs *k)
 {
@@ -180,9 +181,9 @@ typedef struct {
     cm_matmul_out out;
 } job;
 
-/* Panels [panel, end) of one of the batch, with A and C as x has them. */
-static void multiply(const job *j, cm_gemm_f32_args *x, const float *b, int64_t panel, int64_t end,
-                     float *scratch)
+/* Panels [panel, end) of one of the batch as x wants them. */
+static void set_b(const job *j, cm_gemm_f32_args *x, const float *b, int64_t panel, int64_t end,
+                  float *scratch)
 {
     const layout *l = &j->l;
     const cm_matmul *s = &l->v.s;
@@ -198,13 +199,13 @@ static void multiply(const job *j, cm_gemm_f32_args *x, const float *b, int64_t 
             l->g->pack_b(s->k, x->n - whole, b + whole, s->b.row, 1, scratch, nr * s->k);
             x->b_tail = scratch;
         }
-    } else {
-        l->g->pack_b(s->k, x->n, b, s->b.row, s->b.col, scratch, nr * s->k);
-        x->b = scratch;
-        x->b_panel = nr * s->k;
-        x->ldb = nr;
+        return;
     }
-    cm_gemm_f32(l->g, x);
+    x->b = l->shared ? scratch + col * s->k : scratch;
+    x->b_panel = nr * s->k;
+    x->ldb = nr;
+    if (!l->shared)
+        l->g->pack_b(s->k, x->n, b, s->b.row, s->b.col, scratch, nr * s->k);
 }
 
 static void piece(void *arg, int64_t worker, int64_t batch, int64_t row, int64_t col)
@@ -217,7 +218,8 @@ static void piece(void *arg, int64_t worker, int64_t batch, int64_t row, int64_t
     int64_t panel = col * l->panels / l->grid.cols;
     int64_t end = (col + 1) * l->panels / l->grid.cols;
     cm_matmul_at at = cm_matmul_batch_at(&l->v, batch);
-    char *scratch = (char *)j->r->workspace + (size_t)worker * (l->a_bytes + l->b_bytes);
+    size_t own = l->shared ? 0 : (size_t)worker * (l->a_bytes + l->b_bytes);
+    char *scratch = (char *)j->r->workspace + own;
     const float *a = (const float *)j->r->in[l->v.a] + at.a;
     float *to = (float *)j->r->out[0] + at.c + i * s->c.row;
     cm_matmul_part part = {&j->out, NULL, s->c.row, at.row, i, 0};
@@ -230,8 +232,9 @@ static void piece(void *arg, int64_t worker, int64_t batch, int64_t row, int64_t
                           .done = j->out.simple ? NULL : cm_matmul_part_done,
                           .done_arg = &part,
                           .scratch = l->a_bytes ? scratch + l->b_bytes : NULL};
-    if (l->left) {
-        x.a_packed = a; /* matrices keep their size, so offsets are the same */
+    if (l->left || (l->shared && l->a_bytes)) {
+        /* A packed constant keeps its size, so offsets are the same. */
+        x.a_packed = l->left ? a : x.scratch;
         x.a_packed_m = s->m;
         x.a_tile = tile;
     } else {
@@ -242,8 +245,31 @@ static void piece(void *arg, int64_t worker, int64_t batch, int64_t row, int64_t
     for (; panel < end; panel += l->group) {
         x.col = part.j = panel * l->g->nr;
         x.c = part.x = to + x.col;
-        multiply(j, &x, (const float *)j->r->in[l->v.b] + at.b, panel,
-                 cm_min_i64(end, panel + l->group), (float *)scratch);
+        set_b(j, &x, (const float *)j->r->in[l->v.b] + at.b, panel,
+              cm_min_i64(end, panel + l->group), (float *)scratch);
+        cm_gemm_f32(l->g, &x);
+    }
+}
+
+/* For all workers: panels of B first, then tiles of A. */
+static void pack_shared(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    const layout *l = &j->l;
+    const cm_matmul *s = &l->v.s;
+    float *to = j->r->workspace, *a_to = to + l->b_bytes / sizeof(float);
+    for (int64_t u = begin; u < end; u++) {
+        int64_t t = u - l->panels, col = u * l->g->nr;
+        if (t < 0) {
+            l->g->pack_b(s->k, cm_min_i64(l->g->nr, s->n - col),
+                         (const float *)j->r->in[l->v.b] + col * s->b.col, s->b.row, s->b.col,
+                         to + col * s->k, 0);
+            continue;
+        }
+        int64_t i = cm_gemm_tile_begin(s->m, l->tiles, t);
+        l->g->pack_a(cm_gemm_tile_begin(s->m, l->tiles, t + 1) - i, s->k,
+                     (const float *)j->r->in[l->v.a] + i * s->a.row, s->a.row, s->a.col,
+                     a_to + i * s->k);
     }
 }
 
@@ -252,6 +278,8 @@ static cm_status run(const cm_run *r, bool left)
     job j = {.r = r};
     lay_out(r->p, left, &j.l);
     cm_matmul_out_init(&j.out, r, &j.l.v);
+    if (j.l.shared)
+        cm_parallel(r->threads, j.l.panels + (j.l.a_bytes ? j.l.tiles : 0), 1, pack_shared, &j);
     cm_matmul_run_grid(r->threads, &j.l.grid, piece, &j);
     return CM_OK;
 }

@@ -6,9 +6,14 @@
 /* clang-format off */
 TILE(1) TILE(2) TILE(3) TILE(4)
 
+/* Rows, panels. */
+WIDE(1, 4) WIDE(2, 2)
+
 const cm_gemm_f32_kernel CM_LEVEL(cm_gemm_f32) = {
     GEMM_MR, NR, 128,
     {NULL, rows_1, rows_2, rows_3, rows_4},
     {NULL, packed_1, packed_2, packed_3, packed_4},
+    {NULL, wide_1, wide_2},
+    {0, 4, 2},
     pack_a, pack_b,
 };

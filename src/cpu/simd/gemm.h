@@ -216,7 +216,46 @@ VINLINE void tile_packed(const cm_gemm_tile *t, int mr, int nv)
     finish(t, mr, nv, acc[0]);
 }
 
+<<<<<<< Updated upstream
 /* Tiles of no more columns than one vector has compute no more. */
+=======
+/* mr rows by `panels` panels. */
+VINLINE void tile_wide(const cm_gemm_tile *t, int mr, int panels)
+{
+    gemm_acc acc[4];
+    UNROLL
+    for (int q = 0; q < panels; q++)
+        clear(mr, acc[q]);
+    const float *p[GEMM_MR], *b[4];
+    UNROLL
+    for (int i = 0; i < mr; i++)
+        p[i] = t->rows[i];
+    UNROLL
+    for (int q = 0; q < panels; q++)
+        b[q] = t->b + q * t->b_panel;
+    const int64_t ldb = t->ldb, k = t->k * t->runs;
+    for (int64_t l = 0, at = 0; l < k; l++, at += ldb) {
+        UNROLL
+        for (int q = 0; q < panels; q++)
+            step(mr, acc[q], b[q] + at, p, l);
+    }
+    UNROLL
+    for (int q = 0; q < panels; q++) {
+        cm_gemm_tile part = *t;
+        part.c += q * NR;
+        part.col += q * NR;
+        part.n -= q * NR;
+        finish(&part, mr, acc[q]);
+    }
+}
+
+#define WIDE(mr, panels)                                                                           \
+    static void wide_##mr(const cm_gemm_tile *t)                                                   \
+    {                                                                                              \
+        tile_wide(t, mr, panels);                                                                  \
+    }
+
+>>>>>>> Stashed changes
 #define TILE(mr)                                                                                   \
     static void rows_##mr(const cm_gemm_tile *t)                                                   \
     {                                                                                              \

@@ -261,6 +261,20 @@ static int variable(const preparing *p, int32_t v, const cm_tensor *t)
                : v;
 }
 
+/* Where a kernel takes the step in another layout, the reference is never worth the conversions that it
+ * saves: products take it a hundred times as long, which its rough cost does not know. */
+static void shun_reference(const draft *d, cm_layout_step *l)
+{
+    double best = INFINITY;
+    if (d->choice[0][0].tactic || d->view[0][0])
+        return;
+    for (int m = 0; m < 4; m++)
+        if (m && l->cost[m / 2][m % 2] < best)
+            best = l->cost[m / 2][m % 2];
+    if (best < INFINITY)
+        l->cost[0][0] += 20 * best;
+}
+
 static cm_status describe(preparing *p, draft *d, cm_layout_step *l)
 {
     const cm_plan_step *step = d->s->plan;
@@ -298,6 +312,7 @@ static cm_status describe(preparing *p, draft *d, cm_layout_step *l)
     for (int m = 0; m < 2; m++)
         for (int o = 0; o < 2; o++)
             l->cost[m][o] = (m && !may_in) || (o && !may_out) ? INFINITY : mode_cost(p, d, m, o);
+    shun_reference(d, l);
     return CM_OK;
 }
 

@@ -82,7 +82,7 @@ refuses 'batch 0: wanted sizes' $model --batch 0
 refuses 'streams 0: wanted 1 to 256' $model --streams 0
 refuses 'iterations 0: wanted 1 or more' $model --iterations 0
 refuses 'percentile 101: wanted numbers from 0 to 100' $model --percentile 101
-refuses "unknown instruction set 'mmx'" $model --isa mmx
+refuses 'isa mmx: wanted generic' $model --isa mmx
 refuses 'json and --csv: one of them' $model --json --csv
 refuses 'qps -1: wanted inferences a second' $model --qps -1
 refuses 'more than 50000000 arrivals' $model --qps 1e9 --duration 100s

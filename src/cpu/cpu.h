@@ -23,6 +23,7 @@ typedef struct cm_cpu_table {
 #define CM_CPU_TABLES(X)                                                                           \
     X(MATMUL, cm_cpu_matmul)                                                                       \
     X(ROWS, cm_cpu_rows)                                                                           \
+    X(RECURRENT, cm_cpu_recurrent)                                                                 \
     X(ATTENTION, cm_cpu_attention)                                                                 \
     X(CONV, cm_cpu_conv)                                                                           \
     X(POOL, cm_cpu_pool)                                                                           \

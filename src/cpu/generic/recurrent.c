@@ -1,0 +1,3 @@
+/* recurrent.c -- gates of recurrent networks for generic.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/simd/recurrent.h"

@@ -1,0 +1,509 @@
+/* recurrent.c -- tactics for RNN, GRU and LSTM with constant weights.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The inputs' product is taken for many steps at once, the state's step by step onto it, with weights packed in
+ * panels; then the gates. Directions, and parts of the batch, are units that run side by side; a
+ * single one shares its products among the threads where they are large. */
+#include "cpu/recurrent.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "cpu/cpu.h"
+#include "cpu/gemm.h"
+
+enum { X, W, R, B, LENS, H0, C0 };
+enum {
+    CHUNK_ELEMS = 1 << 17,   /* gates that are computed ahead */
+    SHARED_ELEMS = 96 * 1024 /* weights of a step from which threads are worth waking */
+};
+
+static int gate_count(const cm_recurrent *r)
+{
+    return r->kind == CM_RECURRENT_RNN ? 1 : r->kind == CM_RECURRENT_GRU ? 3 : 4;
+}
+
+static bool has(const cm_problem *p, int i)
+{
+    return i < p->n_in && p->in[i];
+}
+
+static bool wants(const cm_problem *p, int o)
+{
+    return o < p->n_out && p->out[o];
+}
+
+static const char *reject(const cm_problem *p)
+{
+    for (int i = 0; i < p->n_in; i++) {
+        if (!p->in[i])
+            continue;
+        if (i != LENS && p->in[i]->dtype != CM_F32)
+            return "an input is not of float32";
+        if (i != X && !cm_tensor_is_dense(p->in[i]))
+            return "an input is strided";
+    }
+    if (!p->constant[W] || !p->constant[R])
+        return "weights are not constant";
+    if (p->in[X]->dims[2] > 1 && p->in[X]->strides[2] != 1)
+        return "input 0 is strided";
+    for (int o = 0; o < p->n_out; o++) {
+        if (!p->out[o])
+            continue;
+        if (p->out[o]->dtype != CM_F32)
+            return "an output is not of float32";
+        if (p->out[o]->dims[p->out[o]->rank - 1] > 1 &&
+            p->out[o]->strides[p->out[o]->rank - 1] != 1)
+            return "an output is strided";
+    }
+    return NULL;
+}
+
+/* ---- Weights -------------------------------------------------------------------------------- */
+
+/* Columns of the state's product that are done first; a GRU's new value comes after its gates. */
+static int64_t first_cols(const cm_recurrent *r)
+{
+    return r->kind == CM_RECURRENT_GRU ? 2 * r->hidden : gate_count(r) * r->hidden;
+}
+
+static int64_t packed_w(const cm_gemm_f32_kernel *g, const cm_recurrent *r)
+{
+    return cm_gemm_f32_packed_b(g, r->input, gate_count(r) * r->hidden);
+}
+
+static int64_t packed_first(const cm_gemm_f32_kernel *g, const cm_recurrent *r)
+{
+    return cm_gemm_f32_packed_b(g, r->hidden, first_cols(r));
+}
+
+static int64_t packed_r(const cm_gemm_f32_kernel *g, const cm_recurrent *r)
+{
+    int64_t rest = gate_count(r) * r->hidden - first_cols(r);
+    return packed_first(g, r) + cm_gemm_f32_packed_b(g, r->hidden, rest);
+}
+
+static size_t pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
+{
+    (void)k;
+    const cm_recurrent *r = &p->as.recurrent;
+    const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
+    int64_t each = input == W ? packed_w(g, r) : input == R ? packed_r(g, r) : 0;
+    return (size_t)(each * r->directions) * sizeof(float);
+}
+
+static void pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, void *to,
+                 cm_threads *threads)
+{
+    (void)k;
+    (void)threads;
+    const cm_recurrent *r = &p->as.recurrent;
+    const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
+    int64_t depth = input == W ? r->input : r->hidden, cols = gate_count(r) * r->hidden;
+    int64_t first = input == W ? cols : first_cols(r), panel = depth * g->nr;
+    const float *f = from;
+    float *t = to;
+    for (int d = 0; d < r->directions; d++, f += cols * depth) {
+        g->pack_b(depth, first, f, 1, depth, t, panel);
+        t += cm_gemm_f32_packed_b(g, depth, first);
+        if (cols > first)
+            g->pack_b(depth, cols - first, f + first * depth, 1, depth, t, panel);
+        t += cm_gemm_f32_packed_b(g, depth, cols - first);
+    }
+}
+
+/* ---- Sizes ---------------------------------------------------------------------------------- */
+
+typedef struct job {
+    const cm_run *run;
+    const cm_recurrent *r;
+    const cm_recurrent_kernels *kernels;
+    const cm_gemm_f32_kernel *g;
+    cm_gates gates;
+    int64_t cols;  /* of all gates */
+    int64_t parts; /* of the batch */
+    int64_t rows;  /* of the batch in a part, at most */
+    int64_t chunk; /* steps whose inputs' product is held */
+    bool shares;   /* one unit: its products are shared among threads */
+    int64_t unit_elems, scratch_elems;
+    float *workspace;
+} job;
+
+static int64_t round16(int64_t n)
+{
+    return (n + 15) / 16 * 16;
+}
+
+static void plan(const cm_problem *p, job *j)
+{
+    const cm_recurrent *r = &p->as.recurrent;
+    j->r = r;
+    j->g = cm_gemm_f32_kernel_of(p->target.level);
+    j->cols = gate_count(r) * r->hidden;
+    j->parts = cm_max_i64(1, cm_min_i64(p->threads / r->directions, r->batch));
+    if (r->steps * r->batch * j->cols * r->hidden < 1 << 18)
+        j->parts = 1;
+    j->rows = cm_ceil_div(r->batch, j->parts);
+    j->shares = p->threads > 1 && r->directions * j->parts == 1;
+    j->chunk = cm_min_i64(r->steps, cm_max_i64(8, CHUNK_ELEMS / (j->rows * j->cols)));
+    if (has(p, LENS)) /* sequences are at different steps */
+        j->chunk = r->steps;
+    j->scratch_elems =
+        round16((int64_t)cm_gemm_f32_scratch(j->g, j->chunk * j->rows, r->input) / 4 + 16);
+    int64_t state = round16(r->hidden);
+    j->unit_elems = round16(j->chunk * j->rows * j->cols) + j->rows * state * 3 + round16(j->cols) +
+                    state + j->scratch_elems;
+}
+
+static size_t workspace(const cm_problem *p, const cm_knobs *k)
+{
+    (void)k;
+    job j = {0};
+    plan(p, &j);
+    return (size_t)(j.unit_elems * j.parts * p->as.recurrent.directions) * sizeof(float);
+}
+
+static double cost(const cm_problem *p, const cm_knobs *k)
+{
+    (void)k;
+    const cm_recurrent *r = &p->as.recurrent;
+    job j = {0};
+    plan(p, &j);
+    double flops = cm_cpu_flops_per_ns(&p->target), steps = (double)(r->steps * r->directions);
+    double wide = p->target.level == CM_ISA_GENERIC ? 4 : p->target.level == CM_ISA_AVX2 ? 8 : 12;
+    double batch = (double)r->batch, cols = (double)j.cols;
+    double inputs = 2 * batch * cols * (double)r->input / flops;
+    double states = cm_max_i64(2, r->batch) * 2 * cols * (double)r->hidden / flops;
+    double gates = batch * cols * 8 / wide;
+    return 300 + steps * (inputs + states + gates + 60) /
+                     cm_cpu_speedup(p, (double)(r->directions * j.parts));
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+/* Rows [row, row + n) of the batch in direction d. */
+typedef struct unit {
+    const job *j;
+    int d;
+    bool backward;
+    int64_t row, n;
+    const float *w, *r_first, *r_rest, *r_bias; /* r_bias: inside the reset gate, NULL: none */
+    float *gates;                               /* [chunk][n][cols] */
+    float *h, *c, *more;                        /* [n][round16(hidden)] */
+    float *bias;                                /* NULL: none */
+    void *scratch;
+    int64_t state;
+} unit;
+
+typedef struct product {
+    const job *j;
+    const float *rows[CM_GEMM_MAX_MR];
+    int64_t m, k, n, ldc;
+    const float *b;
+    float *c;
+    bool add;
+} product;
+
+static void panels(void *arg, int64_t begin, int64_t end)
+{
+    const product *x = arg;
+    const cm_gemm_f32_kernel *g = x->j->g;
+    cm_gemm_tile t = {.runs = 1,
+                      .k = x->k,
+                      .rows = x->rows,
+                      .ldb = g->nr,
+                      .ldc = x->ldc,
+                      .alpha = 1,
+                      .add = x->add};
+    for (int64_t i = begin; i < end; i++) {
+        t.b = x->b + i * x->k * g->nr;
+        t.c = x->c + i * g->nr;
+        t.n = (int)cm_min_i64(g->nr, x->n - i * g->nr);
+        g->rows[x->m](&t);
+    }
+}
+
+/* Up to mr rows of state times n columns of packed weights. */
+static void multiply(product *x)
+{
+    int64_t n = cm_ceil_div(x->n, x->j->g->nr);
+    if (x->j->shares && x->k * x->n >= SHARED_ELEMS)
+        cm_parallel(x->j->run->threads, n, cm_max_i64(1, SHARED_ELEMS / 4 / x->k / x->j->g->nr),
+                    panels, x);
+    else
+        panels(x, 0, n);
+}
+
+typedef struct input_product {
+    cm_gemm_f32_args args;
+    const job *j;
+} input_product;
+
+static void input_columns(void *arg, int64_t begin, int64_t end)
+{
+    const input_product *x = arg;
+    cm_gemm_f32_args a = x->args;
+    int64_t nr = x->j->g->nr;
+    a.b += begin * a.b_panel;
+    a.c += begin * nr;
+    a.col = begin * nr;
+    a.n = cm_min_i64(a.n, end * nr) - begin * nr;
+    cm_gemm_f32(x->j->g, &a);
+}
+
+/* Gates of steps [t, t + n) from the inputs alone. */
+static void multiply_inputs(const unit *u, int64_t t, int64_t n)
+{
+    const job *j = u->j;
+    const cm_recurrent *r = j->r;
+    const cm_tensor *x = j->run->p->in[X];
+    int64_t by_step = x->strides[r->batch_first], by_row = x->strides[!r->batch_first];
+    cm_simple_epilogue e = {.bias = u->bias, .lo = -INFINITY, .hi = INFINITY};
+    input_product p = {.args = {.n = j->cols,
+                                .k = r->input,
+                                .a_col = 1,
+                                .b = u->w,
+                                .b_panel = r->input * j->g->nr,
+                                .ldb = j->g->nr,
+                                .alpha = 1,
+                                .e = u->bias ? &e : NULL,
+                                .scratch = j->shares ? NULL : u->scratch},
+                       .j = j};
+    bool uniform = u->n == 1 || by_step == u->n * by_row;
+    for (int64_t b = 0; b < (uniform ? 1 : u->n); b++) {
+        p.args.m = uniform ? n * u->n : n;
+        p.args.a = (const float *)j->run->in[X] + t * by_step + (u->row + b) * by_row;
+        p.args.a_row = u->n == 1 || !uniform ? by_step : by_row;
+        p.args.c = u->gates + b * j->cols;
+        p.args.ldc = uniform ? j->cols : u->n * j->cols;
+        int64_t panels_n = cm_ceil_div(j->cols, j->g->nr);
+        double work = (double)p.args.m * (double)j->cols * (double)r->input;
+        if (j->shares && work > 2 * SHARED_ELEMS)
+            cm_parallel(j->run->threads, panels_n, 1, input_columns, &p);
+        else
+            input_columns(&p, 0, panels_n);
+    }
+}
+
+/* The gates that belong to row b at each step of its own. */
+typedef struct step {
+    float *gates[CM_GEMM_MAX_MR]; /* of the rows that take part */
+    int64_t row[CM_GEMM_MAX_MR];
+    int64_t t[CM_GEMM_MAX_MR];
+    int64_t m;
+    bool even; /* gates are u->n * cols apart or less, all the same */
+} step;
+
+/* The state's product for columns [0, n) of `b`, onto `c`. */
+static void multiply_state(const unit *u, const step *s, const float *state, const float *b,
+                           int64_t n, float *const *c, bool add)
+{
+    product x = {.j = u->j, .k = u->j->r->hidden, .n = n, .b = b, .add = add};
+    int64_t ld = s->m > 1 ? c[1] - c[0] : n;
+    bool even = true;
+    for (int64_t i = 2; i < s->m; i++)
+        even = even && c[i] - c[i - 1] == ld;
+    for (int64_t i = 0; i < s->m; i += x.m) {
+        x.m = even ? s->m : 1;
+        x.c = c[i];
+        x.ldc = ld;
+        for (int64_t k = 0; k < x.m; k++)
+            x.rows[k] = state + s->row[i + k] * u->state;
+        multiply(&x);
+    }
+}
+
+static void do_step(const unit *u, const step *s)
+{
+    const job *j = u->j;
+    const cm_recurrent *r = j->r;
+    float *c[CM_GEMM_MAX_MR];
+    multiply_state(u, s, u->h, u->r_first, first_cols(r), s->gates, true);
+    if (r->kind == CM_RECURRENT_GRU && r->linear_before_reset) {
+        for (int64_t i = 0; i < s->m; i++) {
+            c[i] = u->more + s->row[i] * u->state;
+            for (int64_t k = 0; k < r->hidden; k++)
+                c[i][k] = u->r_bias ? u->r_bias[k] : 0;
+        }
+        multiply_state(u, s, u->h, u->r_rest, r->hidden, c, true);
+    } else if (r->kind == CM_RECURRENT_GRU) {
+        for (int64_t i = 0; i < s->m; i++) {
+            j->kernels->gru_reset(&j->gates, s->gates[i], u->h + s->row[i] * u->state,
+                                  u->more + s->row[i] * u->state);
+            c[i] = s->gates[i] + 2 * r->hidden;
+        }
+        multiply_state(u, s, u->more, u->r_rest, r->hidden, c, true);
+    }
+    for (int64_t i = 0; i < s->m; i++) {
+        float *h = u->h + s->row[i] * u->state, *more = u->more + s->row[i] * u->state;
+        if (r->kind == CM_RECURRENT_RNN)
+            j->kernels->rnn(&j->gates, s->gates[i], h);
+        else if (r->kind == CM_RECURRENT_LSTM)
+            j->kernels->lstm(&j->gates, s->gates[i], h, u->c + s->row[i] * u->state);
+        else
+            j->kernels->gru(&j->gates, s->gates[i], r->linear_before_reset ? more : NULL, h);
+    }
+}
+
+static float *y_row(const unit *u, int64_t t, int64_t b)
+{
+    const cm_recurrent *r = u->j->r;
+    const cm_tensor *y = u->j->run->p->out[0];
+    const int64_t *s = y->strides;
+    return (float *)u->j->run->out[0] + (r->batch_first
+                                             ? (u->row + b) * s[0] + t * s[1] + u->d * s[2]
+                                             : t * s[0] + u->d * s[1] + (u->row + b) * s[2]);
+}
+
+static int64_t length_of(const unit *u, int64_t b)
+{
+    const cm_run *run = u->j->run;
+    return has(run->p, LENS) ? ((const int32_t *)run->in[LENS])[u->row + b] : u->j->r->steps;
+}
+
+/* Step k of every row, up to mr rows at a time; gates of time t begin at step `from` of the chunk. */
+static void all_rows(const unit *u, int64_t k, int64_t from)
+{
+    const job *j = u->j;
+    bool wanted = wants(j->run->p, 0);
+    step s = {0};
+    for (int64_t b = 0; b < u->n; b++) {
+        int64_t len = length_of(u, b), t = k < len && u->backward ? len - 1 - k : k;
+        if (k < len) {
+            s.gates[s.m] = u->gates + ((t - from) * u->n + b) * j->cols;
+            s.t[s.m] = t;
+            s.row[s.m++] = b;
+        } else if (wanted) {
+            memset(y_row(u, t, b), 0, (size_t)j->r->hidden * sizeof(float));
+        }
+        if (s.m == 0 || (s.m < j->g->mr && b + 1 < u->n))
+            continue;
+        do_step(u, &s);
+        for (int64_t i = 0; wanted && i < s.m; i++)
+            memcpy(y_row(u, s.t[i], s.row[i]), u->h + s.row[i] * u->state,
+                   (size_t)j->r->hidden * sizeof(float));
+        s.m = 0;
+    }
+}
+
+/* Row b of an initial or final state. */
+static int64_t state_at(const unit *u, const cm_tensor *t, int64_t b)
+{
+    bool first = u->j->r->batch_first;
+    return (u->row + b) * t->strides[!first] + u->d * t->strides[first];
+}
+
+static void load_state(const unit *u, int input, float *to)
+{
+    const cm_run *run = u->j->run;
+    size_t bytes = (size_t)u->j->r->hidden * sizeof *to;
+    for (int64_t b = 0; b < u->n; b++, to += u->state) {
+        if (has(run->p, input))
+            memcpy(to, (const float *)run->in[input] + state_at(u, run->p->in[input], b), bytes);
+        else
+            memset(to, 0, bytes);
+    }
+}
+
+static void store_state(const unit *u, int output, const float *from)
+{
+    const cm_run *run = u->j->run;
+    size_t bytes = (size_t)u->j->r->hidden * sizeof *from;
+    if (!wants(run->p, output))
+        return;
+    for (int64_t b = 0; b < u->n; b++, from += u->state) {
+        float *to = (float *)run->out[output] + state_at(u, run->p->out[output], b);
+        if (length_of(u, b) == 0)
+            memset(to, 0, bytes);
+        else
+            memcpy(to, from, bytes);
+    }
+}
+
+/* Both biases as one; but a GRU's for the state stands inside its reset gate where that is asked for. */
+static void join_biases(unit *u)
+{
+    const job *j = u->j;
+    const cm_recurrent *r = j->r;
+    if (!has(j->run->p, B)) {
+        u->bias = NULL;
+        return;
+    }
+    const float *w = (const float *)j->run->in[B] + u->d * 2 * j->cols, *s = w + j->cols;
+    bool inside = r->kind == CM_RECURRENT_GRU && r->linear_before_reset;
+    for (int64_t i = 0; i < j->cols; i++)
+        u->bias[i] = w[i] + (inside && i >= 2 * r->hidden ? 0 : s[i]);
+    u->r_bias = inside ? s + 2 * r->hidden : NULL;
+}
+
+static unit unit_of(const job *j, int64_t index)
+{
+    const cm_recurrent *r = j->r;
+    int64_t part = index % j->parts, begin = part * r->batch / j->parts;
+    unit u = {.j = j, .d = (int)(index / j->parts), .row = begin, .state = round16(r->hidden)};
+    u.n = (part + 1) * r->batch / j->parts - begin;
+    u.backward = u.d == 1 || r->reverse;
+    u.w = (const float *)j->run->in[W] + u.d * packed_w(j->g, r);
+    u.r_first = (const float *)j->run->in[R] + u.d * packed_r(j->g, r);
+    u.r_rest = u.r_first + packed_first(j->g, r);
+    u.scratch = j->workspace + index * j->unit_elems; /* aligned to 64 */
+    u.gates = (float *)u.scratch + j->scratch_elems;
+    u.h = u.gates + round16(j->chunk * j->rows * j->cols);
+    u.c = u.h + j->rows * u.state;
+    u.more = u.c + j->rows * u.state;
+    u.bias = u.more + j->rows * u.state;
+    return u;
+}
+
+static void run_units(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    int64_t steps = j->r->steps;
+    for (int64_t i = begin; i < end; i++) {
+        unit u = unit_of(j, i);
+        join_biases(&u);
+        load_state(&u, H0, u.h);
+        if (j->r->kind == CM_RECURRENT_LSTM)
+            load_state(&u, C0, u.c);
+        for (int64_t k = 0; k < steps; k += j->chunk) {
+            int64_t n = cm_min_i64(j->chunk, steps - k);
+            int64_t from = u.backward && !has(j->run->p, LENS) ? steps - k - n : k;
+            multiply_inputs(&u, from, n);
+            for (int64_t s = 0; s < n && !cm_is_cancelled(j->run->cx); s++)
+                all_rows(&u, k + s, from);
+        }
+        store_state(&u, 1, u.h);
+        if (j->r->kind == CM_RECURRENT_LSTM)
+            store_state(&u, 2, u.c);
+    }
+}
+
+static cm_status run(const cm_run *run)
+{
+    const cm_problem *p = run->p;
+    const cm_recurrent *r = &p->as.recurrent;
+    int level = p->target.level;
+    for (int64_t b = 0; has(p, LENS) && b < r->batch; b++) {
+        int32_t n = ((const int32_t *)run->in[LENS])[b];
+        if (n < 0 || n > r->steps)
+            return cm_fail(run->cx, CM_ERR_DATA, "sequence_lens[%lld] is %d, wanted 0 to %lld",
+                           (long long)b, n, (long long)r->steps);
+    }
+    job j = {.run = run,
+             .kernels = level >= CM_ISA_AVX512 ? &cm_cpu_recurrent_kernels__avx512
+                        : level >= CM_ISA_AVX2 ? &cm_cpu_recurrent_kernels__avx2
+                                               : &cm_cpu_recurrent_kernels__generic,
+             .gates = {r->hidden, r->clip > 0 ? r->clip : INFINITY, r->input_forget},
+             .workspace = run->workspace};
+    plan(p, &j);
+    int64_t units = j.parts * r->directions;
+    int64_t grain = r->steps * r->batch * j.cols * (r->input + r->hidden) < 1 << 16 ? units : 1;
+    cm_parallel(run->threads, units, grain, run_units, &j);
+    return cm_check_cancel(run->cx);
+}
+
+static const cm_tactic rows[] = {
+    {"recurrent", CM_ISA_GENERIC, reject, NULL, cost, workspace, pack_bytes, pack, run},
+};
+const cm_cpu_table cm_cpu_recurrent = {rows, 1};

@@ -1,0 +1,27 @@
+/* recurrent.h -- gates of recurrent networks, per ISA level.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_RECURRENT_H
+#define CM_CPU_RECURRENT_H
+
+#include "plan/tactic.h"
+
+typedef struct cm_gates {
+    int64_t n;  /* hidden size */
+    float clip; /* what is activated stays within -clip and clip; infinite: anywhere */
+    bool input_forget;
+} cm_gates;
+
+/* `g` is what products and biases sum up to, gate after gate; `h` and `c` are the state, brought up to date. */
+typedef struct cm_recurrent_kernels {
+    void (*rnn)(const cm_gates *a, const float *g, float *h);
+    void (*lstm)(const cm_gates *a, const float *g, float *h, float *c);
+    /* The reset gate times the state, to `out`; g as it is. */
+    void (*gru_reset)(const cm_gates *a, const float *g, const float *h, float *out);
+    /* inner: the state's part of the new value, which the reset gate multiplies; NULL: it is in g. */
+    void (*gru)(const cm_gates *a, const float *g, const float *inner, float *h);
+} cm_recurrent_kernels;
+
+extern const cm_recurrent_kernels cm_cpu_recurrent_kernels__generic, cm_cpu_recurrent_kernels__avx2,
+    cm_cpu_recurrent_kernels__avx512;
+
+#endif

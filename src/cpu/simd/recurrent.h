@@ -1,0 +1,79 @@
+/* recurrent.h -- gates of recurrent networks; included by one file per level.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/recurrent.h"
+
+#include "cpu/simd/math.h"
+#include "cpu/simd/vec.h"
+
+/* n lanes from p, or all. */
+VINLINE vf some(const float *p, int n)
+{
+    return n == VW ? vf_load(p) : vf_load_n(p, n);
+}
+VINLINE void put(float *p, vf v, int n)
+{
+    if (n == VW)
+        vf_store(p, v);
+    else
+        vf_store_n(p, v, n);
+}
+/* NaN stays. */
+VINLINE vf within(vf x, vf clip)
+{
+    return vf_min(clip, vf_max(vf_neg(clip), x));
+}
+#define EACH(i, m, n) for (int64_t i = 0, m; m = (n)-i < VW ? (n)-i : VW, i < (n); i += VW)
+
+static void rnn(const cm_gates *a, const float *g, float *h)
+{
+    vf clip = vf_set(a->clip);
+    EACH(i, m, a->n)
+    put(h + i, vf_tanh(within(some(g + i, (int)m), clip)), (int)m);
+}
+
+static void lstm(const cm_gates *a, const float *g, float *h, float *c)
+{
+    vf clip = vf_set(a->clip);
+    const float *in = g, *out = in + a->n, *forget = out + a->n, *cell = forget + a->n;
+    EACH(i, lanes, a->n)
+    {
+        int m = (int)lanes;
+        vf gi = vf_sigmoid(within(some(in + i, m), clip));
+        vf gf =
+            a->input_forget ? vf_sub(vf_set(1), gi) : vf_sigmoid(within(some(forget + i, m), clip));
+        vf go = vf_sigmoid(within(some(out + i, m), clip));
+        vf gc = vf_tanh(within(some(cell + i, m), clip));
+        vf now = vf_fma(gf, some(c + i, m), vf_mul(gi, gc));
+        put(c + i, now, m);
+        put(h + i, vf_mul(go, vf_tanh(now)), m);
+    }
+}
+
+static void gru_reset(const cm_gates *a, const float *g, const float *h, float *out)
+{
+    vf clip = vf_set(a->clip);
+    EACH(i, lanes, a->n)
+    {
+        int m = (int)lanes;
+        put(out + i, vf_mul(vf_sigmoid(within(some(g + a->n + i, m), clip)), some(h + i, m)), m);
+    }
+}
+
+static void gru(const cm_gates *a, const float *g, const float *inner, float *h)
+{
+    vf clip = vf_set(a->clip);
+    EACH(i, lanes, a->n)
+    {
+        int m = (int)lanes;
+        vf z = vf_sigmoid(within(some(g + i, m), clip));
+        vf x = some(g + 2 * a->n + i, m), old = some(h + i, m);
+        if (inner) {
+            vf r = vf_sigmoid(within(some(g + a->n + i, m), clip));
+            x = vf_fma(r, some(inner + i, m), x);
+        }
+        vf now = vf_tanh(within(x, clip));
+        put(h + i, vf_fma(z, vf_sub(old, now), now), m);
+    }
+}
+
+const cm_recurrent_kernels CM_LEVEL(cm_cpu_recurrent_kernels) = {rnn, lstm, gru_reset, gru};

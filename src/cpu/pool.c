@@ -220,7 +220,7 @@ static void row_of_lines(const job *j, const float *plane, span sz, span sy, int
                          float *y)
 {
     const cm_pool *c = &j->c;
-    float t[LINE];
+    float t[LINE + CM_POOL_SLACK];
     const float none = j->reducing == CM_REDUCING_MAX ? -INFINITY : 0;
     const int64_t from = x * c->stride[2] - c->pad[2];
     const int64_t width = (n - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1;
@@ -259,6 +259,22 @@ static float wide_window(const job *j, const float *plane, span sz, span sy, spa
     return all;
 }
 
+/* Does position `out` of the last axis see a whole window, and none of the padding? */
+static bool is_inside(const cm_pool *c, int64_t out)
+{
+    int64_t from = out * c->stride[2] - c->pad[2];
+    return from >= 0 && from + (c->kernel[2] - 1) * c->dilation[2] < c->in[2];
+}
+
+/* Means of outputs [from, to) of a row whose first is x; count: of the other axes. */
+static void divide(const cm_pool *c, float count, int64_t x, int64_t from, int64_t to, float *v)
+{
+    for (int64_t i = from; i < to; i++) {
+        float divisor = count * count_of(c, 2, x + i);
+        v[i] = divisor > 0 ? v[i] / divisor : 0;
+    }
+}
+
 /* Sums to results. */
 static void finish_row(const job *j, int64_t z, int64_t y, int64_t x, int64_t n, float *v)
 {
@@ -268,10 +284,16 @@ static void finish_row(const job *j, int64_t z, int64_t y, int64_t x, int64_t n,
     if (j->reducing != CM_REDUCING_SUM)
         return;
     const float count = count_of(&j->c, 0, z) * count_of(&j->c, 1, y);
-    for (int64_t i = 0; i < n; i++) {
-        float divisor = count * count_of(&j->c, 2, x + i);
-        v[i] = divisor > 0 ? v[i] / divisor : 0;
-    }
+    const float whole = count * (float)j->c.kernel[2];
+    int64_t from = 0, to = n;
+    while (from < n && !is_inside(&j->c, x + from))
+        from++;
+    while (to > from && !is_inside(&j->c, x + to - 1))
+        to--;
+    divide(&j->c, count, x, 0, from, v);
+    divide(&j->c, count, x, to, n, v);
+    for (int64_t i = from; i < to; i++)
+        v[i] = whole > 0 ? v[i] / whole : 0;
 }
 
 /* One row of outputs of a plane, in pieces that fit the line. */

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+enum { CM_POOL_SLACK = 32 };
+
 typedef enum {
     CM_REDUCING_MAX,
     CM_REDUCING_SUM,
@@ -29,7 +31,8 @@ typedef struct cm_pool_kernels {
                                       float *y);
     /* t[i] = x[i] or, where `onto`, t[i] reduced with x[i]; MAGNITUDES and SQUARES take those. */
     void (*down[CM_REDUCING_COUNT])(float *t, const float *x, int64_t n, int onto);
-    /* y[i] = reduced over t[i * stride + j * dilation], j < kernel, of what `down` left. */
+    /* y[i] = reduced over t[i * stride + j * dilation], j < kernel, of what `down` left. Reads, and does
+     * not use, up to CM_POOL_SLACK floats behind the last. */
     void (*along[CM_REDUCING_COUNT])(const float *t, int64_t n, int64_t kernel, int64_t stride,
                                      int64_t dilation, float *y);
     /* n adjacent elements of the input. */

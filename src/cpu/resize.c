@@ -127,7 +127,7 @@ static double cost(const cm_problem *p, const cm_knobs *k)
             down = (down ? down : 1) * r->axis[f.axis[i]].taps;
     static const double wide[] = {2, 6, 12, 12}; /* products per nanosecond, in vectors */
     double vector = wide[p->target.level];
-    double along = f.inner == 1 ? 0.8 : r->nearest ? 2 * vector : vector;
+    double along = f.inner == 1 ? vector / 3 : r->nearest ? 2 * vector : vector;
     double work =
         rows * (down * (double)f.in[last] * (double)f.inner / vector + taps * length / along);
     double ns = 300 + (work > memory ? work : memory);
@@ -139,8 +139,8 @@ typedef struct job {
     const cm_resize *r;
     const cm_resize_kernels *kernels;
     form f;
-    int64_t rows, line; /* line: floats of workspace of a piece */
-    bool has_epilogue;
+    int64_t rows, line;         /* line: floats of workspace of a piece */
+    bool has_epilogue, outside; /* outside: some positions are */
     cm_epilogue_plan epilogue;
     _Atomic int64_t next;
     int64_t batch;
@@ -280,8 +280,9 @@ static void interpolate_row(const job *j, int64_t row, float *line)
     } else if (f->inner > 1) {
         along_pixels(j, x, y);
     } else {
-        j->kernels->along(x, out, j->r->axis[d].taps, j->r->axis[d].from, j->r->axis[d].weight, y);
-        for (int64_t o = 0; o < out; o++)
+        j->kernels->along(x, f->in[f->n - 1], out, j->r->axis[d].taps, j->r->axis[d].from,
+                          j->r->axis[d].weight, y);
+        for (int64_t o = 0; j->outside && o < out; o++)
             if (j->r->axis[d].from[o] < 0)
                 y[o] = j->r->extrapolation;
     }
@@ -304,9 +305,6 @@ static void pick(const char *x, const int32_t *from, int64_t n, size_t size, cha
         break;
     case 2:
         PICK(uint16_t);
-        break;
-    case 4:
-        PICK(uint32_t);
         break;
     case 8:
         PICK(uint64_t);
@@ -363,8 +361,12 @@ static void nearest_rows(const job *j, int64_t begin, int64_t end)
             continue;
         }
         const char *x = (const char *)j->run->in[0] + (size_t)(from * f->in[last]) * size;
-        pick(x, j->r->axis[f->axis[last]].from, f->out[last], size, y);
-        if (j->run->p->in[0]->dtype == CM_F32)
+        const int32_t *sources = j->r->axis[f->axis[last]].from;
+        if (size == sizeof(float))
+            j->kernels->nearest((const float *)x, f->in[last], f->out[last], sources, (float *)y);
+        else
+            pick(x, sources, f->out[last], size, y);
+        if (j->outside)
             outside_nearest(j, row, false);
         done = from;
     }
@@ -399,6 +401,7 @@ static cm_status run(const cm_run *r)
     j.kernels = p->target.level >= CM_ISA_AVX512 ? &cm_cpu_resize__avx512
                 : p->target.level >= CM_ISA_AVX2 ? &cm_cpu_resize__avx2
                                                  : &cm_cpu_resize__generic;
+    j.outside = leaves_input(j.r);
     j.line = line_floats(p, &j.f);
     j.rows = j.f.outer * volume(j.f.out, j.f.n - 1);
     int64_t bytes = j.f.out[j.f.n - 1] * j.f.inner * (int64_t)cm_dtype_size(p->in[0]->dtype);

@@ -117,28 +117,50 @@ VINLINE void down_row(cm_reducing r, float *t, const float *x, int64_t n, int on
     }
 }
 
-/* Outputs with a stride that is a constant where this is called: the compiler makes vectors of it. */
-VINLINE void along_outputs(cm_reducing r, const float *restrict t, int64_t n, int64_t kernel,
-                           int64_t stride, int64_t dilation, float *restrict y)
+/* VW elements of t, `stride` apart (1 or 2); reads as far as 2 * VW. */
+VINLINE vf load_apart(const float *t, int stride)
 {
-    for (int64_t i = 0; i < n; i++)
-        y[i] = t[i * stride];
-    for (int64_t j = 1; j < kernel; j++) {
-        const float *restrict from = t + j * dilation;
-        for (int64_t i = 0; i < n; i++)
-            y[i] = joined_1(r, y[i], from[i * stride]);
+    if (stride == 1)
+        return vf_load(t);
+#if VW == 16
+    const vi even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_ps(vf_load(t), even, vf_load(t + VW));
+#elif VW == 8
+    __m256 v = _mm256_shuffle_ps(vf_load(t), vf_load(t + VW), 0x88);
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));
+#else
+    return _mm_shuffle_ps(vf_load(t), vf_load(t + VW), 0x88);
+#endif
+}
+
+/* Whole vectors of outputs; returns how many outputs those were. */
+VINLINE int64_t along_vectors(cm_reducing r, const float *t, int64_t n, int64_t kernel, int stride,
+                              int64_t dilation, float *y)
+{
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        vf sum = load_apart(t + i * stride, stride);
+        for (int64_t j = 1; j < kernel; j++)
+            sum = joined(r, sum, load_apart(t + i * stride + j * dilation, stride));
+        vf_store(y + i, sum);
     }
+    return i;
 }
 
 VINLINE void along_row(cm_reducing r, const float *t, int64_t n, int64_t kernel, int64_t stride,
                        int64_t dilation, float *y)
 {
+    int64_t i = 0;
     if (stride == 1)
-        along_outputs(r, t, n, kernel, 1, dilation, y);
+        i = along_vectors(r, t, n, kernel, 1, dilation, y);
     else if (stride == 2)
-        along_outputs(r, t, n, kernel, 2, dilation, y);
-    else
-        along_outputs(r, t, n, kernel, stride, dilation, y);
+        i = along_vectors(r, t, n, kernel, 2, dilation, y);
+    for (; i < n; i++) {
+        float sum = t[i * stride];
+        for (int64_t j = 1; j < kernel; j++)
+            sum = joined_1(r, sum, t[i * stride + j * dilation]);
+        y[i] = sum;
+    }
 }
 
 VINLINE float line_of(cm_reducing r, const float *x, int64_t n)

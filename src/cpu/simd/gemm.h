@@ -216,16 +216,13 @@ VINLINE void tile_packed(const cm_gemm_tile *t, int mr, int nv)
     finish(t, mr, nv, acc[0]);
 }
 
-<<<<<<< Updated upstream
-/* Tiles of no more columns than one vector has compute no more. */
-=======
 /* mr rows by `panels` panels. */
 VINLINE void tile_wide(const cm_gemm_tile *t, int mr, int panels)
 {
     gemm_acc acc[4];
     UNROLL
     for (int q = 0; q < panels; q++)
-        clear(mr, acc[q]);
+        clear(mr, NV, acc[q]);
     const float *p[GEMM_MR], *b[4];
     UNROLL
     for (int i = 0; i < mr; i++)
@@ -237,7 +234,7 @@ VINLINE void tile_wide(const cm_gemm_tile *t, int mr, int panels)
     for (int64_t l = 0, at = 0; l < k; l++, at += ldb) {
         UNROLL
         for (int q = 0; q < panels; q++)
-            step(mr, acc[q], b[q] + at, p, l);
+            step(mr, NV, acc[q], b[q] + at, p, l);
     }
     UNROLL
     for (int q = 0; q < panels; q++) {
@@ -245,7 +242,7 @@ VINLINE void tile_wide(const cm_gemm_tile *t, int mr, int panels)
         part.c += q * NR;
         part.col += q * NR;
         part.n -= q * NR;
-        finish(&part, mr, acc[q]);
+        finish(&part, mr, NV, acc[q]);
     }
 }
 
@@ -255,7 +252,7 @@ VINLINE void tile_wide(const cm_gemm_tile *t, int mr, int panels)
         tile_wide(t, mr, panels);                                                                  \
     }
 
->>>>>>> Stashed changes
+/* Tiles of no more columns than one vector has compute no more. */
 #define TILE(mr)                                                                                   \
     static void rows_##mr(const cm_gemm_tile *t)                                                   \
     {                                                                                              \

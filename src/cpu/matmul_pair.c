@@ -4,8 +4,8 @@
  *
  * A worker takes a few panels of columns at a time, as many as half of the second-level cache holds, packs
  * them (or reads them as they lie, where there are only few rows) and multiplies all its rows with them.
- * Where several workers share one product, the operands are packed for all of them first. matmul_left has A in
- * tiles from the beginning; matmul_pair packs it where that pays. */
+ * Where several workers share one product, or A would be packed again and again, operands are packed first.
+ * matmul_left has A in tiles from the beginning; matmul_pair packs it where that pays. */
 #include "base/cpu.h"
 #include "base/size.h"
 #include "cpu/matmul.h"
@@ -17,7 +17,7 @@ typedef struct {
     int64_t tiles, panels;
     bool left;     /* A is packed beforehand */
     bool in_place; /* B is read as it lies, but for the last panel where that is not whole */
-    bool shared;   /* packed operands are those of all workers */
+    bool shared;   /* all operands are packed first, for all workers and groups */
     int64_t group; /* panels at a time */
     size_t b_bytes, a_bytes; /* scratch, of each worker or shared */
 } layout;
@@ -81,14 +81,16 @@ static void lay_out(const cm_problem *p, bool left, layout *l)
     /* Cut along columns, so that each is packed once; rows only where there are too few of them. */
     l->grid =
         cm_matmul_cut(l->v.n_batch, l->tiles, l->panels, false, cm_matmul_ns(p, 0.8), p->threads);
-    l->shared = l->grid.workers > 1 && l->v.n_batch == 1 && !l->in_place;
+    cm_gemm_f32_args x = {.m = s->m, .n = s->n, .k = s->k, .a_row = s->a.row, .a_col = s->a.col};
+    bool pack_a = !left && cm_gemm_f32_packs_a(l->g, &x);
+    l->shared = l->v.n_batch == 1 && !l->in_place &&
+                (l->grid.workers > 1 || (pack_a && l->group < l->panels));
     l->group = l->shared ? l->panels : cm_min_i64(l->group, cm_ceil_div(l->panels, l->grid.cols));
     size_t panel = (size_t)(s->k * l->g->nr) * sizeof(float);
     l->b_bytes = round_up(!l->in_place           ? panel * (size_t)l->group
                           : s->n % l->g->nr != 0 ? panel
                                                  : 0);
-    cm_gemm_f32_args x = {.m = s->m, .n = s->n, .k = s->k, .a_row = s->a.row, .a_col = s->a.col};
-    l->a_bytes = left || !cm_gemm_f32_packs_a(l->g, &x) ? 0
+    l->a_bytes = !pack_a     ? 0
                  : l->shared ? round_up((size_t)(s->m * s->k) * sizeof(float))
                              : round_up(cm_gemm_f32_scratch(l->g, s->m, s->k));
 }

@@ -67,17 +67,17 @@ static void pack_panel(int64_t k, int64_t n, const float *b, int64_t row, int64_
         pack_transposed(n, k, b, col, to, NR);
         return;
     }
-    for (int64_t l = 0; l < k; l++, b += row, to += NR) {
-        if (col != 1) {
-            for (int64_t j = 0; j < n; j++)
-                to[j] = b[j * col];
-        } else if (n == NR) {
+    if (col == 1 && n == NR) {
+        for (int64_t l = 0; l < k; l++, b += row, to += NR) {
             UNROLL
             for (int j = 0; j < NV; j++)
                 vf_store(to + j * VW, vf_load(b + j * VW));
-        } else {
-            memcpy(to, b, (size_t)n * sizeof *to);
         }
+        return;
+    }
+    for (int64_t l = 0; l < k; l++, b += row, to += NR) {
+        for (int64_t j = 0; j < n; j++)
+            to[j] = b[j * col];
     }
 }
 

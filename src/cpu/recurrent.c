@@ -125,6 +125,7 @@ typedef struct job {
     int64_t parts; /* of the batch */
     int64_t rows;  /* of the batch in a part, at most */
     int64_t chunk; /* steps whose inputs' product is held */
+    int panel;     /* columns of a panel that kernels->panels knows */
     bool shares;   /* one unit: its products are shared among threads */
     int64_t unit_elems, scratch_elems;
     float *workspace;
@@ -141,6 +142,7 @@ static void plan(const cm_problem *p, job *j)
     j->r = r;
     j->g = cm_gemm_f32_kernel_of(p->target.level);
     j->cols = gate_count(r) * r->hidden;
+    j->panel = p->target.level >= CM_ISA_AVX512 ? 32 : p->target.level >= CM_ISA_AVX2 ? 16 : 8;
     j->parts = cm_max_i64(1, cm_min_i64(p->threads / r->directions, r->batch));
     if (r->steps * r->batch * j->cols * r->hidden < 1 << 18)
         j->parts = 1;
@@ -201,21 +203,25 @@ typedef struct product {
     const float *rows[CM_GEMM_MAX_MR];
     int64_t m, k, n, ldc;
     const float *b;
-    float *c;
-    bool add;
+    float *c; /* added to */
 } product;
 
 static void panels(void *arg, int64_t begin, int64_t end)
 {
     const product *x = arg;
     const cm_gemm_f32_kernel *g = x->j->g;
+    if (x->m == 1 && g->nr == x->j->panel) {
+        int64_t at = begin * g->nr, n = cm_min_i64(x->n, end * g->nr) - at;
+        x->j->kernels->panels(x->rows[0], x->k, x->b + at * x->k, n, x->c + at);
+        return;
+    }
     cm_gemm_tile t = {.runs = 1,
                       .k = x->k,
                       .rows = x->rows,
                       .ldb = g->nr,
                       .ldc = x->ldc,
                       .alpha = 1,
-                      .add = x->add};
+                      .add = true};
     for (int64_t i = begin; i < end; i++) {
         t.b = x->b + i * x->k * g->nr;
         t.c = x->c + i * g->nr;
@@ -297,9 +303,9 @@ typedef struct step {
 
 /* The state's product for columns [0, n) of `b`, onto `c`. */
 static void multiply_state(const unit *u, const step *s, const float *state, const float *b,
-                           int64_t n, float *const *c, bool add)
+                           int64_t n, float *const *c)
 {
-    product x = {.j = u->j, .k = u->j->r->hidden, .n = n, .b = b, .add = add};
+    product x = {.j = u->j, .k = u->j->r->hidden, .n = n, .b = b};
     int64_t ld = s->m > 1 ? c[1] - c[0] : n;
     bool even = true;
     for (int64_t i = 2; i < s->m; i++)
@@ -319,21 +325,21 @@ static void do_step(const unit *u, const step *s)
     const job *j = u->j;
     const cm_recurrent *r = j->r;
     float *c[CM_GEMM_MAX_MR];
-    multiply_state(u, s, u->h, u->r_first, first_cols(r), s->gates, true);
+    multiply_state(u, s, u->h, u->r_first, first_cols(r), s->gates);
     if (r->kind == CM_RECURRENT_GRU && r->linear_before_reset) {
         for (int64_t i = 0; i < s->m; i++) {
             c[i] = u->more + s->row[i] * u->state;
             for (int64_t k = 0; k < r->hidden; k++)
                 c[i][k] = u->r_bias ? u->r_bias[k] : 0;
         }
-        multiply_state(u, s, u->h, u->r_rest, r->hidden, c, true);
+        multiply_state(u, s, u->h, u->r_rest, r->hidden, c);
     } else if (r->kind == CM_RECURRENT_GRU) {
         for (int64_t i = 0; i < s->m; i++) {
             j->kernels->gru_reset(&j->gates, s->gates[i], u->h + s->row[i] * u->state,
                                   u->more + s->row[i] * u->state);
             c[i] = s->gates[i] + 2 * r->hidden;
         }
-        multiply_state(u, s, u->more, u->r_rest, r->hidden, c, true);
+        multiply_state(u, s, u->more, u->r_rest, r->hidden, c);
     }
     for (int64_t i = 0; i < s->m; i++) {
         float *h = u->h + s->row[i] * u->state, *more = u->more + s->row[i] * u->state;

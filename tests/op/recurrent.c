@@ -49,7 +49,7 @@ static void lstms(void **state)
           "activations=[\"sigmoid\",\"Tanh\",\"Tanh\"]}\nreturn y\n");
     check("x: f32[10,1,20]\n" WEIGHTS(1, 512, 20, 128,
                                       1024) "y, h, c = LSTM(x, @w, @r, @b)\nreturn y, h, c\n");
-    check("x: f32[6,1,64]\n" WEIGHTS(1, 1280, 64, 320,
+    check("x: f32[3,1,64]\n" WEIGHTS(1, 1280, 64, 320,
                                      2560) "y, h, c = LSTM(x, @w, @r, @b)\nreturn y, h, c\n");
     check("x: f32[30,8,64]\n" WEIGHTS(
         2, 256, 64, 64,
@@ -60,11 +60,11 @@ static void lstms(void **state)
 static void chunks(void **state)
 {
     (void)state;
-    check("x: f32[10,40,8]\n" WEIGHTS(
-        2, 512, 8, 128, 1024) "y, h, c = LSTM(x, @w, @r, @b) {direction=\"bidirectional\"}\n"
+    check("x: f32[10,600,4]\n" WEIGHTS(
+        2, 128, 4, 32, 256) "y, h, c = LSTM(x, @w, @r, @b) {direction=\"bidirectional\"}\n"
                               "return y, h, c\n");
-    check("x: f32[40,10,8]\n" WEIGHTS(
-        1, 384, 8, 128, 768) "y, h = GRU(x, @w, @r, @b) {direction=\"reverse\", layout=1}\n"
+    check("x: f32[600,10,4]\n" WEIGHTS(
+        1, 96, 4, 32, 192) "y, h = GRU(x, @w, @r, @b) {direction=\"reverse\", layout=1}\n"
                              "return y, h\n");
 }
 
@@ -81,7 +81,7 @@ static void grus(void **state)
           "2\n"
           "_, h = GRU(x, @w, @r, _, _, h0) {layout=1, direction=\"bidirectional\", "
           "clip=0.5}\nreturn h\n");
-    check("x: f32[8,1,128]\n" WEIGHTS(
+    check("x: f32[4,1,128]\n" WEIGHTS(
         1, 384, 128, 128, 768) "y, h = GRU(x, @w, @r, @b) {linear_before_reset=1}\nreturn y, h\n");
 }
 

@@ -24,47 +24,87 @@ VINLINE vf vf_poly(const float *c, int n, vf x)
 }
 #define VF_POLY(c, x) vf_poly(c, (int)(sizeof(c) / sizeof *(c)), x)
 
-/* a * 2^n, n whole, |n| <= 250, rounded once. */
-VINLINE vf vf_scale(vf a, vf n)
+/* e^x = p 2^n with whole n and p within [0.7, 1.5]. */
+typedef struct vf_power {
+    vf p, n;
+#if VW != 16
+    vi exponent; /* n in the place of a float's exponent */
+#endif
+} vf_power;
+
+/* x = n ln(2) + r, |r| <= ln(2)/2; the first part of ln(2) has 9 bits, so that n times it is exact. Adding
+ * 1.5 * 2^23 rounds to a whole number, which is then in the low bits. |x| < 2^20 or NaN. */
+VINLINE vf vf_reduce_ln2(vf x, vf_power *to)
 {
 #if VW == 16
-    return _mm512_scalef_ps(a, n);
+    to->n = vf_round(vf_mul(x, vf_set(1.44269504088896340736f)));
 #else
-    vi k = vi_of_float(n), half = vi_sar(k, 1), bias = vi_set(127);
-    a = vf_mul(a, vf_bits(vi_shl(vi_add(half, bias), 23)));
-    return vf_mul(a, vf_bits(vi_shl(vi_add(vi_sub(k, half), bias), 23)));
+    vf t = vf_fma(x, vf_set(1.44269504088896340736f), vf_set(0x1.8p23f));
+    to->exponent = vi_shl(vi_bits(t), 23);
+    to->n = vf_sub(t, vf_set(0x1.8p23f));
+#endif
+    vf r = vf_fnma(to->n, vf_set(0.693359375f), x);
+    return vf_fnma(to->n, vf_set(-2.12194440054690583e-4f), r);
+}
+
+VINLINE vf_power vf_exp_split(vf x)
+{
+    vf_power e;
+    vf r = vf_reduce_ln2(x, &e);
+    e.p = vf_fma(VF_POLY(exp_p, r), r, vf_set(1));
+    e.p = vf_fma(e.p, r, vf_set(1));
+    return e;
+}
+
+/* e^x for |x| <= 87, or NaN. 1 ulp (2). */
+VINLINE vf vf_exp_within(vf x)
+{
+    vf_power e = vf_exp_split(x);
+#if VW == 16
+    return _mm512_scalef_ps(e.p, e.n);
+#else
+    return vf_mul(e.p, vf_bits(vi_add(e.exponent, vi_set(127 << 23))));
 #endif
 }
 
-/* x = n ln(2) + r with whole n and |r| <= ln(2)/2. The first part of ln(2) has 9 bits, so that n times
- * it is exact. */
-VINLINE vf vf_reduce_ln2(vf x, vf *n)
+/* e^x for x <= 0, or NaN: 1 ulp (2), denormal results too: 2^n is taken in two steps, so that the second
+ * alone rounds. */
+VINLINE vf vf_exp_below(vf x)
 {
-    *n = vf_round(vf_mul(x, vf_set(1.44269504088896340736f)));
-    vf r = vf_fnma(*n, vf_set(0.693359375f), x);
-    return vf_fnma(*n, vf_set(-2.12194440054690583e-4f), r);
-}
-
-/* e^x for -104 <= x <= 89, or NaN. */
-VINLINE vf vf_exp_within(vf x)
-{
-    vf n, r = vf_reduce_ln2(x, &n);
-    vf p = vf_fma(VF_POLY(exp_p, r), vf_mul(r, r), r);
-    return vf_scale(vf_add(p, vf_set(1)), n);
+    vf_power e = vf_exp_split(vf_max(vf_set(-104), x));
+#if VW == 16
+    return _mm512_scalef_ps(e.p, e.n);
+#else
+    vf near = vf_bits(vi_add(e.exponent, vi_set((127 + 64) << 23)));
+    return vf_mul(vf_mul(e.p, near), vf_set(0x1p-64f));
+#endif
 }
 
 /* 1 ulp (2). */
 VINLINE vf vf_exp(vf x)
 {
-    return vf_exp_within(vf_min(vf_set(89), vf_max(vf_set(-104), x)));
+    x = vf_min(vf_set(89), vf_max(vf_set(-104), x));
+    vf_power e = vf_exp_split(x);
+#if VW == 16
+    return _mm512_scalef_ps(e.p, e.n);
+#else
+    vf far = vf_select(vf_lt(x, vf_zero()), vf_set(0x1p-64f), vf_set(0x1p64f));
+    vf near = vf_bits(vi_add(e.exponent, vi_sub(vi_set(254 << 23), vi_bits(far))));
+    return vf_mul(vf_mul(e.p, near), far);
+#endif
 }
 
 /* e^x - 1 for x <= 80: 2 ulp (2). */
 VINLINE vf vf_expm1_below(vf x)
 {
-    vf n, r = vf_reduce_ln2(vf_max(vf_set(-40), x), &n);
+    vf_power e;
+    vf r = vf_reduce_ln2(vf_max(vf_set(-40), x), &e);
     vf p = vf_fma(VF_POLY(expm1_p, r), vf_mul(r, r), r);
-    vf t = vf_scale(vf_set(1), n);
+#if VW == 16
+    vf t = _mm512_scalef_ps(vf_set(1), e.n);
+#else
+    vf t = vf_bits(vi_add(e.exponent, vi_set(127 << 23)));
+#endif
     return vf_fma(p, t, vf_sub(t, vf_set(1)));
 }
 
@@ -113,7 +153,7 @@ VINLINE vf vf_tanh(vf x)
 /* 2.5 ulp (3), denormal results too. */
 VINLINE vf vf_sigmoid(vf x)
 {
-    vf e = vf_exp(vf_neg(vf_abs(x)));
+    vf e = vf_exp_below(vf_or(x, vf_set(-0.0f)));
     return vf_div(vf_select(vf_lt(x, vf_zero()), e, vf_set(1)), vf_add(e, vf_set(1)));
 }
 
@@ -132,7 +172,7 @@ VINLINE vf vf_gelu(vf x)
 {
     vf u = vf_min(vf_set(20), vf_abs(x));
     vf t = vf_div(vf_set(1), vf_fma(u, vf_set(0.3125f), vf_set(1)));
-    vf e = vf_exp(vf_mul(vf_mul(u, u), vf_set(-0.5f)));
+    vf e = vf_exp_below(vf_mul(vf_mul(u, u), vf_set(-0.5f)));
     vf tail = vf_mul(vf_mul(VF_POLY(gelu_p, t), t), vf_mul(u, e));
     return vf_sub(vf_max(vf_zero(), x), tail);
 }
@@ -163,7 +203,7 @@ VINLINE vf vf_mish(vf x)
 /* 2 ulp (3). */
 VINLINE vf vf_softplus(vf x)
 {
-    vf tail = vf_log1p_unit(vf_exp(vf_neg(vf_abs(x))));
+    vf tail = vf_log1p_unit(vf_exp_below(vf_or(x, vf_set(-0.0f))));
     return vf_add(vf_max(vf_zero(), x), tail);
 }
 

@@ -96,7 +96,8 @@ typedef struct {
     const cm_tile_kernels *tile;
     cm_fold fold;
     sizes z;
-    bool direct; /* the input is float32 and read where it is */
+    bool direct;        /* the input is float32 and read where it is */
+    int64_t row_stride; /* from one reduced row to the next; 0: not the same everywhere */
     cm_tile_view
         in[CM_TILE_OPERANDS]; /* rows: outputs, then reduced rows; columns: the innermost axis */
     cm_tile_view out, operands[CM_TILE_OPERANDS]; /* rows: outer outputs; columns: `cols` */
@@ -249,11 +250,10 @@ static void fold_each(const job *j, cm_fold f, int64_t output, int64_t col, int6
     int64_t first = output * j->z.rows, i = begin;
     for (int64_t l = 0; l < n; l++)
         acc[l] = cm_fold_start(f);
-    for (; f == CM_FOLD_SUM && j->direct && i + 4 <= end; i += 4) {
-        const float *x[4];
-        for (int l = 0; l < 4; l++)
-            x[l] = segment(j, first + i + l, col, n, buf);
-        j->k->sum4(acc, x, n);
+    if (f == CM_FOLD_SUM && j->direct && j->row_stride) {
+        const float *x = (const float *)cm_tile_address(&j->in[0], first + begin, col);
+        j->k->sum_rows(acc, x, j->row_stride, end - begin, n);
+        return;
     }
     for (; i < end; i++)
         j->k->each[f](acc, segment(j, first + i, col, n, buf), shift, n);
@@ -426,6 +426,19 @@ static void run_arg(void *arg, int64_t begin, int64_t end)
     }
 }
 
+/* The stride of reduced rows where they are one axis; there is one innermost axis besides. */
+static int64_t row_stride_of(const cm_reduce *r)
+{
+    int64_t stride = 0;
+    int n = 0;
+    for (int a = 0; a < r->loop.rank - 1; a++)
+        if (r->axes[a]) {
+            stride = r->loop.in[0][a];
+            n++;
+        }
+    return n == 1 ? stride : 0;
+}
+
 static void prepare(job *j, const cm_run *r)
 {
     const cm_problem *p = r->p;
@@ -447,6 +460,7 @@ static void prepare(job *j, const cm_run *r)
     }
     j->direct = !p->program && j->in[0].dtype == CM_F32 &&
                 cm_tile_is_run(&j->in[0], d->loop.dims[d->loop.rank - 1], true);
+    j->row_stride = row_stride_of(d);
     if (p->program)
         cm_tile_compile(&j->program, p->program, p->target.level, &facts);
     make_view(&j->out, d, d->loop.out[0], p->out[0]->dtype, r->out[0], false);

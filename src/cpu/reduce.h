@@ -22,8 +22,8 @@ typedef struct cm_reduce_kernels {
     double (*one[CM_FOLDS])(const float *x, int64_t n, float shift);
     /* Each of x[0..n) into acc of its own; `shift` only for EXP. */
     void (*each[CM_FOLDS])(double *acc, const float *x, const float *shift, int64_t n);
-    /* Four rows at once: acc[i] += the sum of x[0][i] .. x[3][i]. */
-    void (*sum4)(double *acc, const float *const *x, int64_t n);
+    /* acc[i] += the sum of x[i], x[ld + i], ... of all rows. */
+    void (*sum_rows)(double *acc, const float *x, int64_t ld, int64_t rows, int64_t n);
     /* Where the largest (sign 1) or smallest (sign -1) is, NaN before all; the first or the last of equals. */
     int64_t (*arg)(const float *x, int64_t n, float sign, int last);
 } cm_reduce_kernels;

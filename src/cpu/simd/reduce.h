@@ -1,7 +1,7 @@
 /* reduce.h -- kernels of reductions at one ISA level.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Sums are kept in doubles: 1e38 squared has to be a number, and a mean of a million is then as
+ * Sums are kept in doubles: 1e38 squared has to be a number, and a mean of a million is then nearly as
  * exact as the reference's. */
 #include "cpu/reduce.h"
 
@@ -90,7 +90,29 @@ VINLINE double exp_of(float x, float shift)
     return (double)lane[0];
 }
 
-SUM_ONE(sum, vdd_of(v))
+/* Neighbouring vectors are added before they become doubles: one rounding to float32 for two terms, and
+ * half the conversions. */
+static double sum_one(const float *x, int64_t n, float shift)
+{
+    (void)shift;
+    vd a = vd_set(0), b = a, c = a, d = a;
+    int64_t i = 0;
+    for (; i + 4 * VW <= n; i += 4 * VW) {
+        vdd p = vdd_of(vf_add(vf_load(x + i), vf_load(x + i + VW)));
+        vdd q = vdd_of(vf_add(vf_load(x + i + 2 * VW), vf_load(x + i + 3 * VW)));
+        a = vd_add(a, p.low);
+        b = vd_add(b, p.high);
+        c = vd_add(c, q.low);
+        d = vd_add(d, q.high);
+    }
+    for (; i < n; i += VW) { /* lanes beyond the end are zero */
+        int64_t k = n - i < VW ? n - i : VW;
+        vdd p = vdd_of(vf_load_n(x + i, (int)k));
+        a = vd_add(a, p.low);
+        b = vd_add(b, p.high);
+    }
+    return vd_total(vd_add(vd_add(a, b), vd_add(c, d)));
+}
 EACH_INTO(sum, vdd_of(v), vd_add(old, p.low), vd_add(old, p.high), acc[i] + (double)x[i])
 SUM_ONE(abs, vdd_of(vf_abs(v)))
 EACH_INTO(abs, vdd_of(vf_abs(v)), vd_add(old, p.low), vd_add(old, p.high),
@@ -154,20 +176,46 @@ static inline double smaller(double a, double b)
 EXTREME(max, -INFINITY, vf_max_nan, larger)
 EXTREME(min, INFINITY, vf_min_nan, smaller)
 
-static void sum4(double *acc, const float *const *x, int64_t n)
+/* 2 * VW columns are kept in registers down all rows, two rows added before they become doubles. */
+static void sum_rows(double *acc, const float *x, int64_t ld, int64_t rows, int64_t n)
 {
-    const float *p = x[0], *q = x[1], *r = x[2], *s = x[3];
     int64_t i = 0;
-    for (; i + VW <= n; i += VW) {
-        vdd a = vdd_of(vf_load(p + i)), b = vdd_of(vf_load(q + i)), c = vdd_of(vf_load(r + i)),
-            d = vdd_of(vf_load(s + i));
-        vd low = vd_add(vd_add(a.low, b.low), vd_add(c.low, d.low));
-        vd high = vd_add(vd_add(a.high, b.high), vd_add(c.high, d.high));
-        vd_store(acc + i, vd_add(vd_load(acc + i), low));
-        vd_store(acc + i + VW / 2, vd_add(vd_load(acc + i + VW / 2), high));
+    for (; i + 2 * VW <= n; i += 2 * VW) {
+        vd a = vd_load(acc + i), b = vd_load(acc + i + VW / 2), c = vd_load(acc + i + VW),
+           d = vd_load(acc + i + VW + VW / 2);
+        const float *p = x + i;
+        for (int64_t r = 0; r < rows; r += 2, p += 2 * ld) {
+            vf second = vf_zero(), fourth = vf_zero();
+            if (r + 1 < rows) {
+                second = vf_load(p + ld);
+                fourth = vf_load(p + ld + VW);
+            }
+            vdd v = vdd_of(vf_add(vf_load(p), second));
+            vdd w = vdd_of(vf_add(vf_load(p + VW), fourth));
+            a = vd_add(a, v.low);
+            b = vd_add(b, v.high);
+            c = vd_add(c, w.low);
+            d = vd_add(d, w.high);
+        }
+        vd_store(acc + i, a);
+        vd_store(acc + i + VW / 2, b);
+        vd_store(acc + i + VW, c);
+        vd_store(acc + i + VW + VW / 2, d);
     }
-    for (; i < n; i++)
-        acc[i] += ((double)p[i] + (double)q[i]) + ((double)r[i] + (double)s[i]);
+    for (; i + VW <= n; i += VW) {
+        vd a = vd_load(acc + i), b = vd_load(acc + i + VW / 2);
+        const float *p = x + i;
+        for (int64_t r = 0; r < rows; r++, p += ld) {
+            vdd v = vdd_of(vf_load(p));
+            a = vd_add(a, v.low);
+            b = vd_add(b, v.high);
+        }
+        vd_store(acc + i, a);
+        vd_store(acc + i + VW / 2, b);
+    }
+    for (int64_t r = 0; i < n && r < rows; r++)
+        for (int64_t l = i; l < n; l++)
+            acc[l] += (double)x[r * ld + l];
 }
 
 /* The extreme first, which is cheap, then where it is. */
@@ -207,6 +255,6 @@ const cm_reduce_kernels CM_LEVEL(cm_cpu_reduce) = {
              [CM_FOLD_MIN] = min_each,
              [CM_FOLD_PROD] = prod_each,
              [CM_FOLD_EXP] = exp_each},
-    .sum4 = sum4,
+    .sum_rows = sum_rows,
     .arg = arg,
 };

@@ -20,22 +20,14 @@
  * numerics: scores are not rounded to the element type; a row that is masked whole by -infinity is 0
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
 #include "passes/causal_mask.h"
 #include "passes/heads_view.h"
+#include "passes/labelled.h"
 
-enum { MOST_BIASES = 4, MOST_INSIDE = 32, MOST_LABELS = 8, MOST_STEPS = 64 };
-
-/* A matrix product with its axes labelled as in heads_view.h. */
-typedef struct {
-    cm_node *n;
-    cm_value *a, *b;
-    char of_a[MOST_LABELS + 1], of_b[MOST_LABELS + 1], of_out[MOST_LABELS + 1];
-    double scale;
-} product;
+enum { MOST_BIASES = 4, MOST_INSIDE = 32, MOST_STEPS = 64 };
 
 typedef struct {
     cm_value *v;
@@ -44,7 +36,7 @@ typedef struct {
 } bias;
 
 typedef struct {
-    product qk, pv;
+    cm_labelled qk, pv;
     double scale, softcap;
     bias biases[MOST_BIASES], mask;
     int n_biases;
@@ -59,133 +51,6 @@ typedef struct {
     const char *why;
 } found;
 
-/* ---- Products ------------------------------------------------------------------------------- */
-
-/* Labels of the batch axes of a product of this rank: heads are the last of them when their number
- * is known. */
-static bool batch_labels(const cm_value *v, int rank, char *out)
-{
-    if (rank < 2 || rank > MOST_LABELS)
-        return false;
-    int k = rank - 2;
-    memset(out, 'b', MOST_LABELS);
-    if (k == 1)
-        out[0] = 'n';
-    else if (k > 1 && cm_dim_is_size(v->type.dims[k - 1]))
-        out[k - 1] = 'h';
-    out[k] = 0;
-    return true;
-}
-
-static bool same_batch(const cm_value *a, const cm_value *b)
-{
-    int rank = cm_rank(a);
-    if (rank < 2 || rank != cm_rank(b))
-        return false;
-    for (int i = 0; i < rank - 2; i++)
-        if (a->type.dims[i] != b->type.dims[i])
-            return false;
-    return true;
-}
-
-/* `by_keys`: the rows of b are keys (v), not its columns (k^T). */
-static bool read_matmul(cm_node *n, bool by_keys, product *p)
-{
-    bool fused = cm_is(n, CM_OP_MS_FUSED_MATMUL);
-    char batch[MOST_LABELS + 1];
-    if ((!fused && !cm_is(n, CM_OP_MATMUL)) || !same_batch(n->in[0], n->in[1]) ||
-        !batch_labels(n->in[0], cm_rank(n->in[0]), batch))
-        return false;
-    bool turned = false;
-    *p = (product){.n = n, .a = n->in[0], .b = n->in[1], .scale = 1};
-    if (fused) {
-        if (cm_int(n, "transA") || cm_int(n, "transBatchA") || cm_int(n, "transBatchB"))
-            return false;
-        turned = cm_int(n, "transB") != 0;
-        p->scale = cm_float(n, "alpha");
-    }
-    strcat(strcpy(p->of_a, batch), "sd");
-    strcat(strcpy(p->of_b, batch), turned == by_keys ? "ds" : "sd");
-    strcat(strcpy(p->of_out, batch), "sd");
-    return true;
-}
-
-/* The three terms of "bhid,bhjd->bhij" without spaces. */
-static bool read_terms(const cm_node *n, char term[3][MOST_LABELS + 1])
-{
-    cm_str e = cm_string(n, "equation");
-    int t = 0, k = 0;
-    for (size_t i = 0; i < e.n; i++) {
-        char c = e.p[i];
-        if (c == ' ' || c == '>')
-            continue;
-        if (c == ',' || c == '-') {
-            if ((c == ',') != (t == 0) || t == 2)
-                return false;
-            term[t++][k] = 0;
-            k = 0;
-        } else if (!isalpha((unsigned char)c) || k == MOST_LABELS) {
-            return false;
-        } else {
-            term[t][k++] = c;
-        }
-    }
-    term[t][k] = 0;
-    return t == 2;
-}
-
-/* Labels for a term: rows and columns by their letters, the rest batch, in the order of `scores`. */
-static void relabel(const char *term, const char *scores, size_t n_batch, char row, char col,
-                    const char *batch, char *out)
-{
-    for (; *term; term++) {
-        const char *at = strchr(scores, *term);
-        *out++ = *term == row                            ? 's'
-                 : *term == col                          ? 'd'
-                 : at && (size_t)(at - scores) < n_batch ? batch[at - scores]
-                                                         : '?';
-    }
-    *out = 0;
-}
-
-/* An Einsum of `scores` (NULL: which it computes) with another operand, as product a b. */
-static bool read_einsum(cm_node *n, const cm_value *scores, product *p)
-{
-    char term[3][MOST_LABELS + 1], batch[MOST_LABELS + 1];
-    if (!cm_is(n, CM_OP_EINSUM) || n->n_in != 2 || !read_terms(n, term))
-        return false;
-    int first = scores ? n->in[1] == scores : 0;
-    const char *of_scores = scores ? term[first] : term[2];
-    size_t rank = strlen(of_scores);
-    if (rank < 2 || !batch_labels(scores ? scores : n->out[0], (int)rank, batch))
-        return false;
-    char row = of_scores[rank - 2], key = of_scores[rank - 1], col = 0;
-    if (!scores)
-        first = strchr(term[0], row) == NULL; /* q */
-    const char *other = term[1 - first], *has = scores ? term[2] : term[first];
-    for (const char *c = other; *c; c++)
-        if (*c != key && !strchr(of_scores, *c))
-            col = *c;
-    if (!col || !strchr(has, col) || !strchr(has, row) || !strchr(other, key) ||
-        strchr(other, row) || strlen(term[0]) != rank || strlen(term[1]) != rank ||
-        strlen(term[2]) != rank)
-        return false;
-    *p = (product){.n = n, .a = n->in[first], .b = n->in[1 - first], .scale = 1};
-    relabel(term[first], of_scores, rank - 2, row, col, batch, p->of_a);
-    relabel(other, of_scores, rank - 2, key, col, batch, p->of_b);
-    relabel(term[2], of_scores, rank - 2, row, col, batch, p->of_out);
-    const char *labelled[] = {p->of_b, scores ? p->of_out : p->of_a};
-    for (int i = 0; i < 2; i++)
-        if (strchr(labelled[i], '?'))
-            return false;
-    return cm_rank(p->a) == (int)rank && cm_rank(p->b) == (int)rank;
-}
-
-static bool read_scores(cm_node *n, product *p)
-{
-    return n && (read_matmul(n, false, p) || read_einsum(n, NULL, p));
-}
-
 /* ---- The scores ----------------------------------------------------------------------------- */
 
 static bool is_reshape(const cm_node *n)
@@ -197,7 +62,7 @@ static bool is_reshape(const cm_node *n)
 static bool leads_to_product(const cm_value *v, int depth)
 {
     cm_node *n = v ? v->producer : NULL;
-    product p;
+    cm_labelled p;
     double c;
     if (!n || n->network != v->network || n->epilogue.program || depth == 0)
         return false;
@@ -219,7 +84,7 @@ static bool leads_to_product(const cm_value *v, int depth)
     case CM_OP_WHERE:
         return leads_to_product(n->in[1], depth - 1) || leads_to_product(n->in[2], depth - 1);
     default:
-        return read_scores(n, &p) && !cm_is_const(p.b) && !cm_is_const(p.a);
+        return cm_read_scores(n, &p) && !cm_is_const(p.b) && !cm_is_const(p.a);
     }
 }
 
@@ -338,7 +203,7 @@ static bool find_scores(found *m, const cm_node *softmax)
     for (int i = 0; i < MOST_INSIDE; i++) {
         if (!put_inside(m, v, below))
             return false;
-        if (read_scores(v->producer, &m->qk)) {
+        if (cm_read_scores(v->producer, &m->qk)) {
             m->scale *= m->qk.scale * (m->softcap != 0 ? m->softcap : 1);
             return true;
         }
@@ -378,9 +243,9 @@ static bool find_values(found *m, cm_node *softmax)
         if (!put_inside(m, p, next))
             return false;
         if (next->n_in > 1 && next->in[0] == p && next->in[0] != next->in[1] &&
-            read_matmul(next, true, &m->pv))
+            cm_read_matmul(next, true, &m->pv))
             return m->pv.scale == 1;
-        if (read_einsum(next, p, &m->pv))
+        if (cm_read_einsum(next, p, &m->pv))
             return true;
         if (cm_is(next, CM_OP_WHERE) && next->in[2] == p && !m->cleared && next->in[0] != p &&
             cm_is_number(next->in[1], 0, 0) && cm_same_shape(p, next->out[0])) {

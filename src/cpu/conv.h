@@ -20,7 +20,8 @@
     X(conv_lines_f32, GENERIC)                                                                     \
     X(conv_indirect_f32, GENERIC)                                                                  \
     X(conv_planes_f32, GENERIC)                                                                    \
-    X(conv_transposed_f32, GENERIC)
+    X(conv_transposed_f32, GENERIC)                                                                \
+    X(conv_half, GENERIC)
 /* clang-format on */
 
 #define X(stem, level)                                                                             \

@@ -33,9 +33,9 @@ typedef struct {
     bool panels_stay, stage, ask_output;
 } job;
 
-/* Pixels [begin, end), panels [first, last) of a group. */
+/* Pixels [begin, end), which are whole tiles, and panels [first, last) of a group. */
 typedef struct {
-    int64_t begin, end, group, first, last;
+    int64_t begin, end, first_tile, last_tile, group, first, last;
 } unit;
 
 static int64_t l2_floats(void)
@@ -145,10 +145,17 @@ static cm_gemm_tile tile_of(const job *j, const unit *u, int64_t pixel, int64_t 
                           .col = first};
 }
 
-static void finish(const job *j, const cm_gemm_tile *t, int64_t m)
+/* The epilogue of m pixels and panels [first, last), where it is not done on registers: many columns at once,
+ * while they are in the cache. */
+static void finish(const job *j, const unit *u, int64_t pixel, int64_t m, int64_t first,
+                   int64_t last)
 {
-    if (!j->sink.simple)
-        cm_epilogue_tile(&j->sink.plan, t->row, t->col, m, t->n, t->c, t->ldc);
+    if (j->sink.simple)
+        return;
+    int64_t col = u->group * j->c_out + first * j->g->nr;
+    int64_t n = cm_min_i64(last * j->g->nr, j->c_out) - first * j->g->nr;
+    cm_epilogue_tile(&j->sink.plan, pixel, col, m, n, j->y + pixel * j->c->c_out + col,
+                     j->c->c_out);
 }
 
 /* Short sums are over before the lines that they are stored to have come. */
@@ -159,13 +166,10 @@ static void ask_for(const cm_gemm_tile *t, int64_t m)
             __builtin_prefetch(t->c + i * t->ldc + at, 1);
 }
 
-/* Kernel positions [tap, tap + taps) of one tile and one panel. */
-static void one_tile(const job *j, const unit *u, int64_t tap, int64_t taps, int64_t tile,
-                     int64_t panel, const float *const *rows)
+/* Kernel positions [tap, tap + taps) of m pixels and one panel. */
+static void one_tile(const job *j, const unit *u, int64_t tap, int64_t taps, int64_t pixel,
+                     int64_t m, int64_t panel, const float *const *rows)
 {
-    int64_t pixel = cm_gemm_tile_begin(j->pixels, j->tiles, tile);
-    int64_t m = cm_gemm_tile_begin(j->pixels, j->tiles, tile + 1) - pixel;
-    bool last = tap + taps == j->taps;
     cm_gemm_tile t = tile_of(j, u, pixel, panel);
     t.runs = taps;
     t.k = j->c_in;
@@ -173,15 +177,40 @@ static void one_tile(const job *j, const unit *u, int64_t tap, int64_t taps, int
     t.rows_step = u->end - u->begin;
     t.b += tap * j->c_in * j->g->nr;
     t.add = tap > 0;
-    t.e = last ? &j->sink.e : NULL;
+    t.e = tap + taps == j->taps ? &j->sink.e : NULL;
     if (j->ask_output)
         ask_for(&t, m);
     j->g->rows[m](&t);
-    if (last)
-        finish(j, &t, m);
 }
 
-static void in_place(const job *j, const unit *u, int64_t first_tile, int64_t last_tile)
+static void tile_by_tile(const job *j, const unit *u, int64_t tap, int64_t taps,
+                         const float *const *rows)
+{
+    for (int64_t tile = u->first_tile; tile < u->last_tile; tile++) {
+        int64_t pixel = cm_gemm_tile_begin(j->pixels, j->tiles, tile);
+        int64_t m = cm_gemm_tile_begin(j->pixels, j->tiles, tile + 1) - pixel;
+        for (int64_t panel = u->first; panel < u->last; panel++)
+            one_tile(j, u, tap, taps, pixel, m, panel, rows);
+        if (tap + taps == j->taps)
+            finish(j, u, pixel, m, u->first, u->last);
+    }
+}
+
+static void panel_by_panel(const job *j, const unit *u, int64_t tap, int64_t taps,
+                           const float *const *rows)
+{
+    for (int64_t panel = u->first; panel < u->last; panel++) {
+        for (int64_t tile = u->first_tile; tile < u->last_tile; tile++) {
+            int64_t pixel = cm_gemm_tile_begin(j->pixels, j->tiles, tile);
+            int64_t m = cm_gemm_tile_begin(j->pixels, j->tiles, tile + 1) - pixel;
+            one_tile(j, u, tap, taps, pixel, m, panel, rows);
+            if (tap + taps == j->taps)
+                finish(j, u, pixel, m, panel, panel + 1);
+        }
+    }
+}
+
+static void in_place(const job *j, const unit *u)
 {
     const float *rows[POINTERS];
     cm_conv_window w = {j->c, j->x + u->group * j->c_in, j->zero};
@@ -189,15 +218,10 @@ static void in_place(const job *j, const unit *u, int64_t first_tile, int64_t la
     for (int64_t tap = 0, taps; tap < j->taps; tap += taps) {
         taps = cm_min_i64(most, j->taps - tap);
         cm_conv_pointers(&w, tap, taps, u->begin, pixels, rows);
-        if (j->panels_stay) {
-            for (int64_t tile = first_tile; tile < last_tile; tile++)
-                for (int64_t panel = u->first; panel < u->last; panel++)
-                    one_tile(j, u, tap, taps, tile, panel, rows);
-        } else {
-            for (int64_t panel = u->first; panel < u->last; panel++)
-                for (int64_t tile = first_tile; tile < last_tile; tile++)
-                    one_tile(j, u, tap, taps, tile, panel, rows);
-        }
+        if (j->panels_stay)
+            tile_by_tile(j, u, tap, taps, rows);
+        else
+            panel_by_panel(j, u, tap, taps, rows);
     }
 }
 
@@ -226,11 +250,10 @@ static void staged(const job *j, const unit *u)
                 t.add = tap + l > 0;
                 t.e = last ? &j->sink.e : NULL;
                 j->g->rows[m](&t);
-                if (last)
-                    finish(j, &t, m);
             }
         }
     }
+    finish(j, u, u->begin, m, u->first, u->last);
 }
 
 static void some_units(void *arg, int64_t begin, int64_t end)
@@ -242,13 +265,15 @@ static void some_units(void *arg, int64_t begin, int64_t end)
         int64_t last = cm_min_i64(first + j->block, j->tiles);
         unit u = {.begin = cm_gemm_tile_begin(j->pixels, j->tiles, first),
                   .end = cm_gemm_tile_begin(j->pixels, j->tiles, last),
+                  .first_tile = first,
+                  .last_tile = last,
                   .group = rest / j->splits,
                   .first = split * j->panels / j->splits,
                   .last = (split + 1) * j->panels / j->splits};
         if (j->stage)
             staged(j, &u);
         else
-            in_place(j, &u, first, last);
+            in_place(j, &u);
     }
 }
 

@@ -16,9 +16,10 @@
 #include "cpu/gemm.h"
 
 enum {
-    POINTERS = 1536,        /* on the stack */
-    PIECE = 112,            /* pixels of a piece, about: whole tiles */
-    LINES_FLOATS = 16 << 10 /* copied at a time, about */
+    POINTERS = 1536,         /* on the stack */
+    PIECE = 112,             /* pixels of a piece, about: whole tiles */
+    LINES_FLOATS = 16 << 10, /* copied at a time, about */
+    SLOTS = 4                /* pieces of the work, with a buffer each, per thread */
 };
 
 /* How lines lie: what depends on sizes, layout and level alone. */
@@ -125,7 +126,7 @@ size_t cm_cpu_conv_lines_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, 
     return (size_t)(f.runs * f.k * nr * f.panels * p->as.conv.groups) * sizeof(float);
 }
 
-/* A bias, a buffer of lines per thread, the weights where they are not constant. */
+/* A bias, a buffer of lines per slot, the weights where they are not constant. */
 static size_t bias_bytes(const cm_conv *c)
 {
     return cm_round_up((size_t)c->c_out * sizeof(float), 64);
@@ -140,7 +141,7 @@ size_t cm_cpu_conv_lines_f32_workspace(const cm_problem *p, const cm_knobs *k)
 {
     form f = form_of(p);
     size_t threads = p->threads > 1 ? (size_t)p->threads : 1;
-    return bias_bytes(&p->as.conv) + threads * buffer_bytes(&f) +
+    return bias_bytes(&p->as.conv) + SLOTS * threads * buffer_bytes(&f) +
            (cm_conv_packs_in_run(p) ? cm_cpu_conv_lines_f32_pack_bytes(p, k, 1) : 0);
 }
 
@@ -294,7 +295,7 @@ cm_status cm_cpu_conv_lines_f32_run(const cm_run *r)
     int64_t threads = cm_min_i64(p->threads > 1 ? p->threads : 1, cm_threads_count(r->threads));
     cm_conv_sink_init(&j.sink, r, (float *)space);
     if (cm_conv_packs_in_run(p)) {
-        size_t slots = p->threads > 1 ? (size_t)p->threads : 1;
+        size_t slots = SLOTS * (p->threads > 1 ? (size_t)p->threads : 1);
         float *packed = j.buffers + slots * buffer_bytes(&j.f) / sizeof *packed;
         cm_cpu_conv_lines_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);
         j.w = packed;
@@ -302,7 +303,7 @@ cm_status cm_cpu_conv_lines_f32_run(const cm_run *r)
     j.units = c->n * c->groups * c->out[0] * c->out[1] * j.f.pieces;
     j.slots = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) < 10000
                   ? 1
-                  : cm_min_i64(threads, j.units);
+                  : cm_min_i64(threads > 1 ? SLOTS * threads : 1, j.units);
     cm_parallel(r->threads, j.slots, 1, some_slots, &j);
     return CM_OK;
 }

@@ -15,12 +15,10 @@ typedef void (*row_fn)(const cm_depthwise_row *a);
 
 typedef struct {
     const cm_conv *c;
-    const float *x, *w, *bias;
+    const float *x, *w;
     float *y; /* NULL: the output is not float32 */
     row_fn kernel;
-    cm_epilogue_plan epilogue;
-    bool simple;
-    cm_simple_epilogue on_registers;
+    cm_conv_sink sink;
     int64_t chunks, chunk; /* of channels */
 } job;
 
@@ -70,9 +68,15 @@ size_t cm_cpu_conv_depthwise_f32_pack_bytes(const cm_problem *p, const cm_knobs 
     return (size_t)(kernel[0] * kernel[1] * kernel[2] * padded(p->as.conv.c_in)) * sizeof(float);
 }
 
+static size_t bias_bytes(const cm_conv *c)
+{
+    return cm_round_up((size_t)c->c_out * sizeof(float), 64);
+}
+
 size_t cm_cpu_conv_depthwise_f32_workspace(const cm_problem *p, const cm_knobs *k)
 {
-    return cm_conv_packs_in_run(p) ? cm_cpu_conv_depthwise_f32_pack_bytes(p, k, 1) : 0;
+    return bias_bytes(&p->as.conv) +
+           (cm_conv_packs_in_run(p) ? cm_cpu_conv_depthwise_f32_pack_bytes(p, k, 1) : 0);
 }
 
 void cm_cpu_conv_depthwise_f32_pack(const cm_problem *p, const cm_knobs *k, int input,
@@ -122,7 +126,7 @@ static void row_in_pieces(const job *j, int64_t row, int64_t c0, cm_depthwise_ro
         a->end = at + PIECE < width ? at + PIECE : width;
         a->y = j->y ? j->y + (first + at) * a->y_ld + c0 : buffer;
         j->kernel(a);
-        cm_epilogue_tile(&j->epilogue, first + at, c0, a->end - at, a->channels, a->y, a->y_ld);
+        cm_epilogue_tile(&j->sink.plan, first + at, c0, a->end - at, a->channels, a->y, a->y_ld);
     }
 }
 
@@ -131,7 +135,7 @@ static void some_rows(void *arg, int64_t begin, int64_t end)
     const job *j = arg;
     const cm_conv *c = j->c;
     int64_t rows = c->n * c->out[0] * c->out[1];
-    const cm_simple_epilogue *e = &j->on_registers;
+    const cm_simple_epilogue *e = &j->sink.e;
     cm_depthwise_row a = {.x_ld = c->c_in,
                           .w_ld = padded(c->c_in),
                           .y_ld = j->y ? c->c_in : CHUNK,
@@ -147,9 +151,9 @@ static void some_rows(void *arg, int64_t begin, int64_t end)
         int64_t row = u % rows, c0 = u / rows * j->chunk, y = row % c->out[1];
         int64_t z = row / c->out[1] % c->out[0], n = row / c->out[1] / c->out[0];
         a.channels = c->c_in - c0 < j->chunk ? c->c_in - c0 : j->chunk;
-        a.bias = j->bias ? j->bias + c0 : NULL;
+        a.bias = e->bias ? e->bias + c0 : NULL;
         window_rows(j, n, z, y, c0, &a);
-        if (!j->simple) {
+        if (!j->sink.simple) {
             row_in_pieces(j, row, c0, &a);
             continue;
         }
@@ -157,7 +161,6 @@ static void some_rows(void *arg, int64_t begin, int64_t end)
         a.begin = 0;
         a.end = c->out[2];
         a.y = j->y + first * c->c_in + c0;
-        a.epilogue_bias = e->bias ? e->bias + c0 : NULL;
         a.residual = e->residual ? e->residual + first * e->residual_ld + c0 : NULL;
         j->kernel(&a);
     }
@@ -177,18 +180,14 @@ cm_status cm_cpu_conv_depthwise_f32_run(const cm_run *r)
     job j = {.c = c,
              .x = r->in[0],
              .w = r->in[1],
-             .bias = c->bias ? r->in[2] : NULL,
              .y = p->out[0]->dtype == CM_F32 ? r->out[0] : NULL,
-             .kernel = kernel_for(p->target.level),
-             .on_registers = {.lo = -__builtin_inff(), .hi = __builtin_inff()}};
+             .kernel = kernel_for(p->target.level)};
+    cm_conv_sink_init(&j.sink, r, r->workspace);
     if (cm_conv_packs_in_run(p)) {
-        cm_cpu_conv_depthwise_f32_pack(p, r->k, 1, r->in[1], r->workspace, r->threads);
-        j.w = r->workspace;
+        float *packed = (float *)((char *)r->workspace + bias_bytes(c));
+        cm_cpu_conv_depthwise_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);
+        j.w = packed;
     }
-    cm_epilogue_init(&j.epilogue, r, cm_conv_channel_columns(p->out[0]));
-    j.simple = cm_epilogue_simple(&j.epilogue, &j.on_registers);
-    if (!j.simple)
-        j.on_registers = (cm_simple_epilogue){.lo = -__builtin_inff(), .hi = __builtin_inff()};
     j.chunks = (c->c_in + CHUNK - 1) / CHUNK;
     j.chunk = padded((c->c_in + j.chunks - 1) / j.chunks);
     int64_t units = c->n * c->out[0] * c->out[1] * j.chunks;

@@ -19,7 +19,7 @@ typedef struct cm_depthwise_row {
     int64_t channels, in;              /* pixels of an input row */
     int64_t begin, end;
     int64_t kernel, stride, dilation, pad; /* along the row */
-    const float *epilogue_bias, *residual; /* as cm_simple_epilogue, from channel 0 */
+    const float *residual;                 /* as cm_simple_epilogue, from channel 0 */
     int64_t residual_ld;
     float lo, hi;
 } cm_depthwise_row;

@@ -5,7 +5,7 @@
 #include "cpu/simd/vec.h"
 
 #if VW == 16
-enum { TILE = 8 };
+enum { TILE = 14 };
 #elif VW == 8
 enum { TILE = 8 };
 #else
@@ -18,30 +18,39 @@ typedef struct {
     int nt, nc;
 } place;
 
+/* Of the tile, those that there are. */
+#define EACH_PIXEL _Pragma("GCC unroll 16") for (int t = 0; t < TILE; t++) if (!edge || t < at.nt)
+
 VINLINE vf load(const float *p, int nc, bool tail)
 {
     return tail ? vf_load_n(p, nc) : vf_load(p);
 }
 
-VINLINE void finish(const cm_depthwise_row *a, place at, bool tail, vf *acc)
+VINLINE void finish(const cm_depthwise_row *a, place at, bool edge, bool tail, vf *acc)
 {
-    vf lo = vf_set(a->lo), hi = vf_set(a->hi);
-    vf add = a->epilogue_bias ? load(a->epilogue_bias + at.c, at.nc, tail) : vf_zero();
     float *y = a->y + (at.ox - a->begin) * a->y_ld + at.c;
-    const float *residual =
-        a->residual ? a->residual + (at.ox - a->begin) * a->residual_ld + at.c : NULL;
-#pragma GCC unroll 8
-    for (int t = 0; t < TILE; t++) {
-        if (t >= at.nt)
-            break;
-        vf v = vf_add(acc[t], add);
-        if (residual)
-            v = vf_add(v, load(residual + t * a->residual_ld, at.nc, tail));
-        v = vf_min(hi, vf_max(lo, v));
+    const int64_t ld = a->y_ld, residual_ld = a->residual_ld;
+    if (a->residual) {
+        const float *residual = a->residual + (at.ox - a->begin) * residual_ld + at.c;
+        EACH_PIXEL
+        acc[t] = vf_add(acc[t], load(residual + t * residual_ld, at.nc, tail));
+    }
+    if (a->lo > -__builtin_inff()) {
+        vf lo = vf_set(a->lo);
+        EACH_PIXEL
+        acc[t] = vf_max(lo, acc[t]);
+    }
+    if (a->hi < __builtin_inff()) {
+        vf hi = vf_set(a->hi);
+        EACH_PIXEL
+        acc[t] = vf_min(hi, acc[t]);
+    }
+    EACH_PIXEL
+    {
         if (tail)
-            vf_store_n(y + t * a->y_ld, v, at.nc);
+            vf_store_n(y + t * ld, acc[t], at.nc);
         else
-            vf_store(y + t * a->y_ld, v);
+            vf_store(y + t * ld, acc[t]);
     }
 }
 
@@ -53,7 +62,7 @@ VINLINE void slide(const cm_depthwise_row *a, place at, int K, int S, bool edge,
     int64_t first = at.ox * a->stride - a->pad;
     int64_t lo = first < 0 ? -first : 0;
     int64_t hi = (at.nt - 1) * S + K < a->in - first ? (at.nt - 1) * S + K : a->in - first;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int t = 0; t < TILE; t++)
         acc[t] = bias;
     for (int r = 0; r < a->n_rows; r++) {
@@ -62,7 +71,7 @@ VINLINE void slide(const cm_depthwise_row *a, place at, int K, int S, bool edge,
 #pragma GCC unroll 7
         for (int j = 0; j < K; j++)
             wk[j] = vf_load(w + j * a->w_ld);
-#pragma GCC unroll 32
+#pragma GCC unroll 40
         for (int i = 0; i < (TILE - 1) * S + K; i++) {
             if (edge && (i < lo || i >= hi))
                 continue;
@@ -73,7 +82,7 @@ VINLINE void slide(const cm_depthwise_row *a, place at, int K, int S, bool edge,
                     acc[(i - j) / S] = vf_fma(v, wk[j], acc[(i - j) / S]);
         }
     }
-    finish(a, at, tail, acc);
+    finish(a, at, edge, tail, acc);
 }
 
 /* Any window: a load for each product. */
@@ -81,7 +90,7 @@ VINLINE void gather(const cm_depthwise_row *a, place at, bool edge, bool tail)
 {
     vf acc[TILE], bias = a->bias ? load(a->bias + at.c, at.nc, tail) : vf_zero();
     int64_t first = at.ox * a->stride - a->pad, step = a->stride * a->x_ld;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int t = 0; t < TILE; t++)
         acc[t] = bias;
     for (int r = 0; r < a->n_rows; r++) {
@@ -89,7 +98,7 @@ VINLINE void gather(const cm_depthwise_row *a, place at, bool edge, bool tail)
             int64_t column = first + j * a->dilation;
             const float *x = a->x[r] + (column * a->x_ld + at.c);
             vf w = vf_load(a->w[r] + j * a->w_ld + at.c);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
             for (int t = 0; t < TILE; t++) {
                 int64_t i = column + t * a->stride;
                 if (edge && (t >= at.nt || i < 0 || i >= a->in))
@@ -98,7 +107,7 @@ VINLINE void gather(const cm_depthwise_row *a, place at, bool edge, bool tail)
             }
         }
     }
-    finish(a, at, tail, acc);
+    finish(a, at, edge, tail, acc);
 }
 
 #define TILES(name, call)                                                                          \

@@ -34,7 +34,8 @@ typedef struct cm_cpu_table {
     X(GATHER, cm_cpu_gather)                                                                       \
     X(QUANTISE, cm_cpu_quantise)                                                                   \
     X(QMATMUL, cm_cpu_qmatmul)                                                                     \
-    X(QCONV, cm_cpu_qconv)
+    X(QCONV, cm_cpu_qconv)                                                                         \
+    X(SORT, cm_cpu_sort)
 /* clang-format on */
 
 #define X(kind, table) extern const cm_cpu_table table;

@@ -123,7 +123,8 @@ typedef struct cm_reduce {
     cm_reduce_kind kind;
     bool axes[CM_MAX_RANK]; /* of the loop nest's */
     cm_pointwise_shape loop;
-    const int64_t (*operands)[CM_MAX_RANK]; /* strides of the epilogue's operands; 0 where reduced */
+    const int64_t (
+        *operands)[CM_MAX_RANK]; /* strides of the epilogue's operands; 0 where reduced */
     bool select_last_index;
 } cm_reduce;
 
@@ -243,6 +244,17 @@ typedef struct cm_quantise {
     int64_t dims[CM_MAX_RANK];
     int64_t a[CM_MAX_RANK], b[CM_MAX_RANK], y[CM_MAX_RANK]; /* strides */
 } cm_quantise;
+
+typedef enum { CM_SORT_TOP_K, CM_SORT_CUM_SUM } cm_sort_kind;
+
+/* Along the middle one of three axes of input 0. TOP_K: outputs 0 values, 1 indices. */
+typedef struct cm_sort {
+    cm_sort_kind kind;
+    int64_t outer, n, inner;
+    int64_t k; /* TOP_K */
+    bool largest;
+    bool exclusive, reverse; /* CUM_SUM */
+} cm_sort;
 
 typedef enum { CM_RECURRENT_RNN, CM_RECURRENT_GRU, CM_RECURRENT_LSTM } cm_recurrent_kind;
 

@@ -40,6 +40,7 @@ typedef struct cm_problem {
         cm_move move;
         cm_gather gather;
         cm_recurrent recurrent;
+        cm_sort sort;
         cm_qmatmul qmatmul;
         cm_qconv qconv;
         cm_quantise quantise;

@@ -1,0 +1,3 @@
+/* sort.c -- looking for numbers beyond a bound for avx512.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/simd/sort.h"

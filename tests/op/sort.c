@@ -1,0 +1,77 @@
+/* sort.c -- the first of rows, running sums.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "op/harness.h"
+
+static void top_k(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{1, 1},     {5, 0},    {5, 5},     {64, 2},  {1000, 50},
+                                       {300, 100}, {777, 65}, {500, 500}, {70, 64}, {4000, 1}};
+    for (int i = 0; i < CM_COUNT(sizes); i++)
+        for (int form = 0; form < 8; form++) {
+            char text[256];
+            bool middle = form & 4;
+            snprintf(text, sizeof text,
+                     "x: f32[3,%d%s]\n@k = i64[1] {%d}\nv, i = TopK(x, @k) {axis=1, largest=%d}\n"
+                     "return v, i\n",
+                     (int)sizes[i][0], middle ? ",2" : "", (int)sizes[i][1], form & 1);
+            op_case c = op_case_of(text);
+            c.tolerance = 0;
+            c.hurt = form & 2 ? 3 : 0;
+            c.seed = (uint32_t)form + 1;
+            op_check(&c);
+            if (c.ran == 0)
+                fail_msg("no tactic took\n%s", text);
+        }
+}
+
+/* Of equals, the lower index comes first. */
+static void ties(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "@x = f32[300] fill 0.5\n@k = i64[1] {100}\nv, i = TopK(@x, @k)\nreturn v, i\n",
+        "@x = f32[300] fill 0.5\n@k = i64[1] {7}\nv, i = TopK(@x, @k) {largest=0}\nreturn v, i\n",
+        "@x = f32[6] {0, -0.0, 0, 1, -0.0, 1}\n@k = i64[1] {6}\nv, i = TopK(@x, @k)\nreturn v, i\n",
+        "x: f32[2,90]\n@k = i64[1] {70}\n_, i = TopK(x, @k)\nreturn i\n",
+        "x: f32[2,90]\n@k = i64[1] {70}\nv, _ = TopK(x, @k)\nreturn v\n",
+    };
+    for (int i = 0; i < CM_COUNT(texts); i++) {
+        op_case c = op_case_of(texts[i]);
+        c.tolerance = 0;
+        op_check(&c);
+        assert_true(c.ran > 0);
+    }
+}
+
+static void sums(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"f32", "i64", "i32"};
+    static const char *const shapes[] = {"[7]", "[5,33]", "[9,4]", "[3,20,70]", "[2,0,3]"};
+    for (int t = 0; t < 3; t++)
+        for (int s = 0; s < CM_COUNT(shapes); s++)
+            for (int form = 0; form < 8; form++) {
+                char text[256];
+                snprintf(text, sizeof text,
+                         "x: %s%s\n@a = i64[] {%d}\ny = CumSum(x, @a) {exclusive=%d, reverse=%d}\n"
+                         "return y\n",
+                         types[t], shapes[s], form & 4 ? -1 : 0, form & 1, form / 2 & 1);
+                op_case c = op_case_of(text);
+                c.tolerance = 0; /* summed in double in the same order */
+                c.int_low = -50;
+                op_check(&c);
+                if (c.ran == 0)
+                    fail_msg("no tactic took\n%s", text);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(top_k),
+        cmocka_unit_test(ties),
+        cmocka_unit_test(sums),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

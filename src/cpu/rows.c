@@ -285,7 +285,7 @@ static void put_stat(const job *j, int output, int64_t row, double v)
 static void finish_row(const job *j, int64_t row, const float *x, float *y)
 {
     if (j->r->kind == CM_ROWS_SOFTMAX || j->r->kind == CM_ROWS_LOG_SOFTMAX) {
-        j->kernels->softmax_row(x, y, j->r->cols, j->r->kind == CM_ROWS_LOG_SOFTMAX);
+        j->kernels->softmax_rows(x, 0, y, 0, 1, j->r->cols, j->r->kind == CM_ROWS_LOG_SOFTMAX);
     } else {
         double stats[2];
         if (!j->kernels->norm_row(&j->norm, x, y, stats))
@@ -297,9 +297,25 @@ static void finish_row(const job *j, int64_t row, const float *x, float *y)
         cm_epilogue_tile(&j->epilogue, row, 0, 1, j->r->cols, y, j->r->cols);
 }
 
+/* Rows of softmax that are evenly apart and go where they belong are done many at a time. */
+static bool run_softmax(const job *j, int64_t begin, int64_t end)
+{
+    bool log = j->r->kind == CM_ROWS_LOG_SOFTMAX;
+    if (!(log || j->r->kind == CM_ROWS_SOFTMAX) || !j->direct || j->view.n_outer > 1 ||
+        j->run->p->in[0]->dtype != CM_F32)
+        return false;
+    int64_t xs = j->view.step[X][0], ys = j->view.step[Y][0];
+    j->kernels->softmax_rows((const float *)j->run->in[0] + begin * xs, xs,
+                             (float *)j->run->out[0] + begin * ys, ys, end - begin, j->r->cols,
+                             log);
+    return true;
+}
+
 static void run_rows(const job *j, int64_t begin, int64_t end, float *buffer)
 {
     bool in_place = j->run->p->out[0]->dtype == CM_F32;
+    if (run_softmax(j, begin, end))
+        return;
     for (int64_t row = begin; row < end; row++) {
         float *y = in_place ? (float *)j->run->out[0] + row_offset(&j->view, Y, row) : buffer;
         finish_row(j, row, gather_row(j, row, buffer), y);

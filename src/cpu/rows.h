@@ -30,7 +30,9 @@ typedef struct cm_group_norm {
 } cm_group_norm;
 
 typedef struct cm_rows_kernels {
-    void (*softmax_row)(const float *x, float *y, int64_t n, bool log);
+    /* `rows` rows, `x_step` and `y_step` apart. */
+    void (*softmax_rows)(const float *x, int64_t x_step, float *y, int64_t y_step, int64_t rows,
+                         int64_t n, bool log);
     void (*softmax_lanes)(const float *x, int64_t x_step, float *y, int64_t y_step, int64_t n,
                           int64_t lanes, bool log);
     /* False: sums of squares leave float32's range; use cm_norm_slow. stats: mean and 1 / deviation. */

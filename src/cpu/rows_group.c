@@ -92,6 +92,13 @@ double cm_cpu_group_norm_cost(const cm_problem *p)
     return 300 + elems * each / cm_cpu_speedup(p, pieces > 1 ? pieces : 1);
 }
 
+/* SiLU alone as the epilogue is done on registers. */
+static bool is_silu(const cm_program *e)
+{
+    return e && e->n_steps == 1 && e->n_outputs == 1 && e->step[0].op == CM_PW_SILU &&
+           e->step[0].arg[0].kind == CM_ARG_X;
+}
+
 /* ---- Running -------------------------------------------------------------------------------- */
 
 typedef struct group_job {
@@ -100,6 +107,7 @@ typedef struct group_job {
     const cm_rows_kernels *kernels;
     group_view v;
     cm_epilogue_plan epilogue;
+    bool silu, has_epilogue;
     const float *scale, *bias;
     /* channels last */
     int64_t image, block, n_blocks, per_piece;
@@ -117,7 +125,7 @@ static bool is_extreme(const double *m, double count)
 static float in_double(const group_job *j, const double *m, double count, int64_t c, float x)
 {
     double v = (x - m[0]) / sqrt(m[1] / count + j->r->epsilon) * j->scale[c] + j->bias[c];
-    return (float)(j->r->silu ? v / (1 + exp(-v)) : v);
+    return (float)(j->silu ? v / (1 + exp(-v)) : v);
 }
 
 /* scale and bias of channel c: y = (x - mean) * factor + shift. The mean's part below float32 is in shift. */
@@ -149,8 +157,8 @@ static void run_first(void *arg, int64_t begin, int64_t end)
                 y[s] = in_double(j, m, (double)n, first + c, x[s]);
             set_affine(j, m, (double)n, first + c, &mean, &factor, &shift);
             if (!extreme)
-                j->kernels->affine(x, y, space, mean, factor, shift, r->silu);
-            if (j->run->p->epilogue)
+                j->kernels->affine(x, y, space, mean, factor, shift, j->silu);
+            if (j->has_epilogue)
                 cm_epilogue_tile(&j->epilogue, image * r->channels + first + c, 0, 1, space, y,
                                  space);
         }
@@ -209,14 +217,14 @@ static void apply_last(void *arg, int64_t begin, int64_t end)
 {
     const group_job *j = arg;
     const cm_rows *r = j->r;
-    cm_group_norm a = {r->channels, r->groups, j->mean, j->factor, j->shift, r->silu};
+    cm_group_norm a = {r->channels, r->groups, j->mean, j->factor, j->shift, j->silu};
     const float *x = (const float *)j->run->in[0] + j->image * j->v.image_in;
     float *y = (float *)j->run->out[0] + j->image * j->v.image_out;
     for (int64_t b = begin; b < end; b++) {
         int64_t at = b * j->block, n = cm_min_i64(j->block, j->v.space - at);
         j->kernels->group_affine(&a, x + at * r->channels, y + at * r->channels, n);
         fix_extremes(j, x + at * r->channels, y + at * r->channels, n);
-        if (j->run->p->epilogue)
+        if (j->has_epilogue)
             cm_epilogue_tile(&j->epilogue, j->image * j->v.space + at, 0, n, r->channels,
                              y + at * r->channels, r->channels);
     }
@@ -247,10 +255,12 @@ cm_status cm_cpu_group_norm_run(const cm_run *run)
     group_job j = {.run = run,
                    .r = r,
                    .kernels = cm_cpu_rows_kernels(p->target.level),
+                   .silu = r->silu || is_silu(p->epilogue),
+                   .has_epilogue = p->epilogue && (r->silu || !is_silu(p->epilogue)),
                    .scale = run->in[r->scale],
                    .bias = run->in[r->bias]};
     view_groups(p, &j.v);
-    if (p->epilogue)
+    if (j.has_epilogue)
         cm_epilogue_init(&j.epilogue, run,
                          cm_cpu_col_axes(p->out[0], j.v.last ? r->channels : j.v.space));
     if (!j.v.last) {

@@ -210,6 +210,8 @@ static void group_norms(void **state)
         "x: f32[1,16,13,7]\n@e = f32[1,16,13,7] random 6\n" AFFINE(
             16) "y = GroupNormalization(x, @s, @b | @e) {num_groups=4} then \"add x $0; silu "
                 "%0\"\nreturn y\n",
+        "x: f32[1,16,13,7]\n" AFFINE(
+            16) "y = GroupNormalization(x, @s, @b) {num_groups=4} then \"silu x\"\nreturn y\n",
         "x: f32[2,7,9,12]\n" AFFINE(
             12) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=1, groups=3}\nreturn y\n",
         "x: f32[2,12,7,9]\n" AFFINE(12) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, "

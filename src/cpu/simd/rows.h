@@ -4,7 +4,7 @@
 #include "cpu/simd/norm_group.h"
 #include "cpu/simd/softmax.h"
 
-const cm_rows_kernels CM_LEVEL(cm_cpu_rows_kernels) = {.softmax_row = softmax_row,
+const cm_rows_kernels CM_LEVEL(cm_cpu_rows_kernels) = {.softmax_rows = softmax_rows,
                                                        .softmax_lanes = softmax_lanes,
                                                        .norm_row = norm_row,
                                                        .norm_lanes = norm_lanes,

@@ -55,23 +55,44 @@ VINLINE float row_exp_sum(const float *x, float *y, int64_t n, float most)
     return vf_sum(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3])));
 }
 
-static void softmax_row(const float *x, float *y, int64_t n, bool log)
+VINLINE void row_scale(float *y, int64_t n, vf a)
 {
-    float most = row_most(x, n);
     int64_t i = 0;
-    if (log) {
-        vf m = vf_set(most), l = vf_log(vf_set(row_exp_sum(x, NULL, n, most)));
-        for (; i + VW <= n; i += VW)
-            vf_store(y + i, vf_sub(vf_sub(vf_load(x + i), m), l));
-        if (i < n)
-            vf_store_n(y + i, vf_sub(vf_sub(vf_load_n(x + i, (int)(n - i)), m), l), (int)(n - i));
-        return;
-    }
-    vf scale = vf_set(1 / row_exp_sum(x, y, n, most));
     for (; i + VW <= n; i += VW)
-        vf_store(y + i, vf_mul(vf_load(y + i), scale));
+        vf_store(y + i, vf_mul(vf_load(y + i), a));
     if (i < n)
-        vf_store_n(y + i, vf_mul(vf_load_n(y + i, (int)(n - i)), scale), (int)(n - i));
+        vf_store_n(y + i, vf_mul(vf_load_n(y + i, (int)(n - i)), a), (int)(n - i));
+}
+
+/* y = x - a - b. Not x - (a + b), which would lose a small b beside a large a. */
+VINLINE void row_subtract(const float *x, float *y, int64_t n, vf a, vf b)
+{
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW)
+        vf_store(y + i, vf_sub(vf_sub(vf_load(x + i), a), b));
+    if (i < n)
+        vf_store_n(y + i, vf_sub(vf_sub(vf_load_n(x + i, (int)(n - i)), a), b), (int)(n - i));
+}
+
+/* Rows in step, so that one's maximum and sum are found while another's are waited for; few enough to
+ * stay in L1. */
+static void softmax_rows(const float *x, int64_t xs, float *y, int64_t ys, int64_t rows, int64_t n,
+                         bool log)
+{
+    enum { MOST = 8 };
+    int64_t together = n > 512 ? 1 : MOST;
+    for (int64_t r = 0; r < rows; r += together, x += together * xs, y += together * ys) {
+        int64_t m = rows - r < together ? rows - r : together;
+        float most[MOST], sum[MOST];
+        for (int64_t i = 0; i < m; i++)
+            most[i] = row_most(x + i * xs, n);
+        for (int64_t i = 0; i < m; i++)
+            sum[i] = row_exp_sum(x + i * xs, log ? NULL : y + i * ys, n, most[i]);
+        for (int64_t i = 0; i < m && !log; i++)
+            row_scale(y + i * ys, n, vf_set(1 / sum[i]));
+        for (int64_t i = 0; i < m && log; i++)
+            row_subtract(x + i * xs, y + i * ys, n, vf_set(most[i]), vf_log(vf_set(sum[i])));
+    }
 }
 
 /* `v` vectors of lanes, the last of `tail` lanes. */

@@ -93,6 +93,19 @@ bool cm_matmul_view_of(const cm_problem *p, cm_matmul_view *v)
     return v->n_col_axes >= 0;
 }
 
+bool cm_matmul_is_regular(const cm_problem *p, const cm_matmul_view *v)
+{
+    const cm_matmul *s = &v->s;
+    bool by_rows = (s->b.col == 1 || s->n == 1) && (s->b.row == s->n || s->k == 1);
+    bool by_cols = (s->b.row == 1 || s->k == 1) && (s->b.col == s->k || s->n == 1);
+    if (!cm_tensor_is_dense(p->in[v->b]) || !(by_rows || by_cols))
+        return false;
+    for (int i = 0; i < s->n_batch; i++)
+        if (s->b.batch[i] % (s->k * s->n) != 0)
+            return false;
+    return true;
+}
+
 cm_matmul_at cm_matmul_batch_at(const cm_matmul_view *v, int64_t index)
 {
     cm_matmul_at at = {0};
@@ -107,9 +120,9 @@ cm_matmul_at cm_matmul_batch_at(const cm_matmul_view *v, int64_t index)
     return at;
 }
 
-const char *cm_matmul_out_reject(const cm_problem *p, const cm_matmul_view *v)
+const char *cm_matmul_out_reject(const cm_problem *p, const cm_matmul_view *v, bool tiles)
 {
-    if (p->out[0]->dtype != CM_F32)
+    if (!tiles && p->out[0]->dtype != CM_F32)
         return "the output is not float32";
     if (v->s.bias >= 0 && (p->in[v->s.bias]->dtype != CM_F32 || p->out[0]->rank != 2))
         return "the bias is not float32";
@@ -135,19 +148,19 @@ static void read_bias(cm_matmul_out *o, const cm_run *r, const cm_matmul_view *v
     o->simple = o->simple && !o->bias;
 }
 
-void cm_matmul_out_init(cm_matmul_out *o, const cm_run *r, const cm_matmul_view *v)
+void cm_matmul_out_init(cm_matmul_out *o, const cm_run *r, const cm_matmul_view *v, bool tiles)
 {
     o->v = v;
     o->bias = NULL;
-    if (!r->p->epilogue && v->s.bias < 0) {
+    if (!tiles && !r->p->epilogue && v->s.bias < 0) {
         o->simple = true;
         o->e = (cm_simple_epilogue){.lo = -INFINITY, .hi = INFINITY};
         return;
     }
     cm_epilogue_init(&o->plan, r, v->n_col_axes);
     /* A tile's rows must be adjacent rows of the residual. */
-    o->simple =
-        cm_epilogue_simple(&o->plan, &o->e) && (!o->e.residual || v->row == 1 || v->s.m == 1);
+    o->simple = !tiles && cm_epilogue_simple(&o->plan, &o->e) &&
+                (!o->e.residual || v->row == 1 || v->s.m == 1);
     if (v->s.bias >= 0)
         read_bias(o, r, v);
 }

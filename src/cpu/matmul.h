@@ -25,6 +25,9 @@ typedef struct cm_matmul_view {
 /* False: no order of roles makes columns adjacent. */
 bool cm_matmul_view_of(const cm_problem *p, cm_matmul_view *v);
 
+/* Does the operand in the role of B hold whole matrices one after the other, each by rows or by columns? */
+bool cm_matmul_is_regular(const cm_problem *p, const cm_matmul_view *v);
+
 /* One of the batch: offsets of its matrices, in elements, and its first row as the epilogue counts. */
 typedef struct cm_matmul_at {
     int64_t a, b, c, row;
@@ -41,9 +44,10 @@ typedef struct cm_matmul_out {
     int64_t bias_row, bias_col;
     float beta;
 } cm_matmul_out;
-/* Why results cannot be handled, or NULL. */
-const char *cm_matmul_out_reject(const cm_problem *p, const cm_matmul_view *v);
-void cm_matmul_out_init(cm_matmul_out *o, const cm_run *r, const cm_matmul_view *v);
+/* Why results cannot be handled, or NULL. `tiles`: sums are made elsewhere and never `simple`, so that the
+ * output may be of any type that epilogues store. */
+const char *cm_matmul_out_reject(const cm_problem *p, const cm_matmul_view *v, bool tiles);
+void cm_matmul_out_init(cm_matmul_out *o, const cm_run *r, const cm_matmul_view *v, bool tiles);
 
 /* For cm_gemm_f32_args.done, where not `simple`: parts of one of the batch. */
 typedef struct cm_matmul_part {
@@ -76,7 +80,10 @@ double cm_matmul_ns(const cm_problem *p, double efficiency);
 #define CM_CPU_MATMUL_TACTICS(X)                                                                   \
     X(matmul_packed, GENERIC)                                                                      \
     X(matmul_left, GENERIC)                                                                        \
-    X(matmul_pair, GENERIC)
+    X(matmul_pair, GENERIC)                                                                        \
+    X(matmul_amx, AMX)                                                                             \
+    X(matmul_bf16, AVX512)                                                                         \
+    X(matmul_half, GENERIC)
 /* clang-format on */
 #define X(stem, isa)                                                                               \
     const char *cm_cpu_##stem##_reject(const cm_problem *p);                                       \

@@ -6,20 +6,6 @@
 #include "base/size.h"
 #include "cpu/matmul.h"
 
-/* Does the constant hold whole matrices one after the other, each by rows or by columns? */
-static bool is_regular(const cm_problem *p, const cm_matmul_view *v)
-{
-    const cm_matmul *s = &v->s;
-    bool by_rows = (s->b.col == 1 || s->n == 1) && (s->b.row == s->n || s->k == 1);
-    bool by_cols = (s->b.row == 1 || s->k == 1) && (s->b.col == s->k || s->n == 1);
-    if (!cm_tensor_is_dense(p->in[v->b]) || !(by_rows || by_cols))
-        return false;
-    for (int i = 0; i < s->n_batch; i++)
-        if (s->b.batch[i] % (s->k * s->n) != 0)
-            return false;
-    return true;
-}
-
 const char *cm_cpu_matmul_packed_reject(const cm_problem *p)
 {
     cm_matmul_view v;
@@ -30,9 +16,9 @@ const char *cm_cpu_matmul_packed_reject(const cm_problem *p)
     if (!p->constant[v.b])
         return v.exchanged ? "the left operand, which gives the columns here, is not constant"
                            : "the right operand is not constant";
-    if (!is_regular(p, &v))
+    if (!cm_matmul_is_regular(p, &v))
         return "the constant's matrices are interleaved";
-    return cm_matmul_out_reject(p, &v);
+    return cm_matmul_out_reject(p, &v, false);
 }
 
 static const cm_gemm_f32_kernel *kernel(const cm_problem *p)
@@ -206,7 +192,7 @@ cm_status cm_cpu_matmul_packed_run(const cm_run *r)
 {
     job j = {.r = r};
     lay_out(r->p, r->p->threads, &j.l);
-    cm_matmul_out_init(&j.out, r, &j.l.v);
+    cm_matmul_out_init(&j.out, r, &j.l.v, false);
     if (j.l.share_a)
         cm_parallel(r->threads, j.l.tiles, 1 + 10000 / (j.l.g->mr * j.l.v.s.k), pack_tiles, &j);
     cm_matmul_run_grid(r->threads, &j.l.grid, piece, &j);

@@ -28,7 +28,7 @@ static const char *reject(const cm_problem *p, cm_matmul_view *v)
         return "the operands are not float32";
     if (!cm_matmul_view_of(p, v))
         return "the output is strided along both axes";
-    return cm_matmul_out_reject(p, v);
+    return cm_matmul_out_reject(p, v, false);
 }
 
 const char *cm_cpu_matmul_pair_reject(const cm_problem *p)
@@ -279,7 +279,7 @@ static cm_status run(const cm_run *r, bool left)
 {
     job j = {.r = r};
     lay_out(r->p, left, &j.l);
-    cm_matmul_out_init(&j.out, r, &j.l.v);
+    cm_matmul_out_init(&j.out, r, &j.l.v, false);
     if (j.l.shared)
         cm_parallel(r->threads, j.l.panels + (j.l.a_bytes ? j.l.tiles : 0), 1, pack_shared, &j);
     cm_matmul_run_grid(r->threads, &j.l.grid, piece, &j);

@@ -1,0 +1,108 @@
+/* gemm_bf16.c -- tiles of bfloat16 with AMX: 32 x 32, as two by two tile registers of sums.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Registers 0..3 hold sums, [row half * 2 + column half]; 4 and 5 rows of A, 6 and 7 columns of B. A tile of A
+ * is 16 rows of 32 elements, one of B 16 pairs of rows by 16 columns, as panels hold them. */
+#include <immintrin.h>
+#include <string.h>
+
+#include "cpu/gemm_half.h"
+
+enum { MR = 32, ROWS = 16, ROW_BYTES = 64 };
+
+/* The layout that ldtilecfg reads. */
+typedef struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+} tile_config;
+
+/* The compiler does not know what tile instructions read and write. */
+#define MEMORY_IS_SEEN() __asm__ volatile("" ::: "memory")
+
+/* Rows of the upper and lower half. A half without rows is not used, but must have a legal shape. */
+static void configure(int upper, int lower)
+{
+    tile_config t;
+    memset(&t, 0, sizeof t);
+    t.palette = 1;
+    for (int i = 0; i < 8; i++) {
+        t.bytes[i] = ROW_BYTES;
+        t.rows[i] = ROWS;
+    }
+    t.rows[0] = t.rows[1] = t.rows[4] = (uint8_t)upper;
+    t.rows[2] = t.rows[3] = t.rows[5] = (uint8_t)(lower > 0 ? lower : ROWS);
+    __asm__ volatile("" ::"r"(&t) : "memory");
+    _tile_loadconfig(&t);
+    MEMORY_IS_SEEN();
+}
+
+static void begin(void)
+{
+    configure(ROWS, ROWS);
+}
+
+static void end(void)
+{
+    _tile_release();
+}
+
+static void two_halves(int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
+                       int64_t ldc)
+{
+    const uint16_t *low = a + ROWS * lda;
+    const int64_t a_bytes = lda * 2, b_bytes = 4 * CM_BF16_NR, c_bytes = ldc * 4;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int64_t l = 0; l < k; l += CM_BF16_K, b += CM_BF16_K * CM_BF16_NR) {
+        _tile_loadd(4, a + l, a_bytes);
+        _tile_loadd(6, b, b_bytes);
+        _tile_loadd(7, b + 32, b_bytes);
+        _tile_loadd(5, low + l, a_bytes);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, c, c_bytes);
+    _tile_stored(1, c + 16, c_bytes);
+    _tile_stored(2, c + ROWS * ldc, c_bytes);
+    _tile_stored(3, c + ROWS * ldc + 16, c_bytes);
+}
+
+static void one_half(int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
+                     int64_t ldc)
+{
+    const int64_t a_bytes = lda * 2, b_bytes = 4 * CM_BF16_NR, c_bytes = ldc * 4;
+    _tile_zero(0);
+    _tile_zero(1);
+    for (int64_t l = 0; l < k; l += CM_BF16_K, b += CM_BF16_K * CM_BF16_NR) {
+        _tile_loadd(4, a + l, a_bytes);
+        _tile_loadd(6, b, b_bytes);
+        _tile_loadd(7, b + 32, b_bytes);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+    }
+    _tile_stored(0, c, c_bytes);
+    _tile_stored(1, c + 16, c_bytes);
+}
+
+/* The configuration is that of 32 rows, but for the tile itself where it has fewer. */
+static void tile(int64_t m, int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
+                 int64_t ldc)
+{
+    MEMORY_IS_SEEN();
+    if (m < MR && m != ROWS)
+        configure(m < ROWS ? (int)m : ROWS, m > ROWS ? (int)m - ROWS : 0);
+    if (m > ROWS)
+        two_halves(k, a, lda, b, c, ldc);
+    else
+        one_half(k, a, lda, b, c, ldc);
+    MEMORY_IS_SEEN();
+    if (m < MR && m != ROWS)
+        configure(ROWS, ROWS);
+}
+
+const cm_gemm_bf16_kernel cm_gemm_bf16__amx = {MR, tile, begin, end};

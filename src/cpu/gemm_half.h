@@ -1,0 +1,36 @@
+/* gemm_half.h -- products of 16-bit elements with sums in float32: conversion, and tiles of bfloat16.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_GEMM_HALF_H
+#define CM_CPU_GEMM_HALF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* n elements, `stride` apart, to float32. */
+typedef void (*cm_widen_fn)(int64_t n, const uint16_t *from, int64_t stride, float *to);
+cm_widen_fn cm_gemm_widen_of(int level, bool bf16);
+
+/* Panels of bfloat16 hold pairs of k: [k / 2][nr][2], k rounded up to a multiple of CM_BF16_K with zeros. */
+enum { CM_BF16_K = 32, CM_BF16_NR = 32 };
+
+/* c[i][j] = sum over l < k of a[i][l] * b[l][j]: m rows (at most mr) and a whole panel. Rows of A are `lda`
+ * elements apart and as long as the panel. */
+typedef struct cm_gemm_bf16_kernel {
+    int mr;
+    void (*tile)(int64_t m, int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
+                 int64_t ldc);
+    /* Around any number of tiles, on the same thread. NULL: nothing. */
+    void (*begin)(void), (*end)(void);
+} cm_gemm_bf16_kernel;
+
+extern const cm_gemm_bf16_kernel cm_gemm_bf16__avx512, cm_gemm_bf16__amx;
+
+#define X(level)                                                                                   \
+    void cm_gemm_widen_f16__##level(int64_t n, const uint16_t *from, int64_t stride, float *to);   \
+    void cm_gemm_widen_bf16__##level(int64_t n, const uint16_t *from, int64_t stride, float *to);
+X(generic)
+X(avx2)
+X(avx512)
+#undef X
+
+#endif

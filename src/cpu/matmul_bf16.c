@@ -1,0 +1,232 @@
+/* matmul_bf16.c -- products of bfloat16 with constant weights by the processor's own instructions: pairs of
+ * products per lane (AVX512-BF16), tiles (AMX).
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Both read the same packed weights (gemm_half.h). Rows of A are read in place where k is a multiple of
+ * CM_BF16_K, else from a copy with zeros behind. Sums go to a buffer and from there through the epilogue. */
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/size.h"
+#include "cpu/gemm_half.h"
+#include "cpu/matmul.h"
+
+enum { GROUP = 8, BLOCK_ELEMS = 256 << 10 };
+
+typedef struct {
+    cm_matmul_view v;
+    const cm_gemm_bf16_kernel *g;
+    cm_matmul_grid grid;
+    int64_t tiles, panels, k, rows; /* k rounded up; rows at a time */
+    bool in_place;
+    size_t a_bytes, c_bytes;
+} layout;
+
+static const char *reject(const cm_problem *p)
+{
+    cm_matmul_view v;
+    if (p->in[0]->dtype != CM_BF16 || p->in[1]->dtype != CM_BF16)
+        return "the operands are not bfloat16";
+    if (!cm_matmul_view_of(p, &v))
+        return "the output is strided along both axes";
+    if (!p->constant[v.b])
+        return "the operand that gives the columns is not constant";
+    if (!cm_matmul_is_regular(p, &v))
+        return "the constant's matrices are interleaved";
+    return cm_matmul_out_reject(p, &v, true);
+}
+const char *cm_cpu_matmul_bf16_reject(const cm_problem *p)
+{
+    return cm_cpu_info()->bf16 ? reject(p) : "the processor has no AVX512-BF16";
+}
+const char *cm_cpu_matmul_amx_reject(const cm_problem *p)
+{
+    return reject(p);
+}
+
+static void lay_out(const cm_problem *p, const cm_gemm_bf16_kernel *g, layout *l)
+{
+    cm_matmul_view_of(p, &l->v);
+    const cm_matmul *s = &l->v.s;
+    l->g = g;
+    l->tiles = cm_gemm_tiles(s->m, g->mr);
+    l->panels = cm_ceil_div(s->n, CM_BF16_NR);
+    l->k = cm_ceil_div(s->k, CM_BF16_K) * CM_BF16_K;
+    l->in_place = l->k == s->k && s->a.col == 1;
+    l->grid = cm_matmul_cut(l->v.n_batch, l->tiles, l->panels, s->m > s->n, cm_matmul_ns(p, 1.8),
+                            p->threads);
+    l->rows = cm_max_i64(1, BLOCK_ELEMS / l->k / g->mr) * g->mr;
+    l->rows = cm_min_i64(l->rows, s->m);
+    l->a_bytes = l->in_place ? 0 : ((size_t)(l->rows * l->k) * 2 + 63) / 64 * 64;
+    l->c_bytes = (size_t)(l->rows * GROUP * CM_BF16_NR) * sizeof(float);
+}
+
+static size_t workspace(const cm_problem *p, const cm_gemm_bf16_kernel *g)
+{
+    layout l;
+    lay_out(p, g, &l);
+    return (l.a_bytes + l.c_bytes) * (size_t)l.grid.workers;
+}
+
+/* `gain`: over float32. */
+static double cost(const cm_problem *p, const cm_gemm_bf16_kernel *g, double gain)
+{
+    layout l;
+    lay_out(p, g, &l);
+    double waste =
+        (double)(l.panels * CM_BF16_NR) / (double)l.v.s.n * (double)l.k / (double)l.v.s.k;
+    double pieces = (double)(l.grid.batch * l.grid.rows * l.grid.cols);
+    double ns = cm_matmul_ns(p, 0.85 * gain) * waste;
+    return 500 + ns / (l.grid.workers > 1 ? cm_cpu_speedup(p, pieces) : 1);
+}
+
+static size_t pack_bytes(const cm_problem *p, int input)
+{
+    layout l;
+    lay_out(p, &cm_gemm_bf16__avx512, &l);
+    if (input != l.v.b)
+        return 0;
+    int64_t matrices = cm_tensor_elems(p->in[input]) / (l.v.s.k * l.v.s.n);
+    return (size_t)(matrices * l.panels * CM_BF16_NR * l.k) * sizeof(uint16_t);
+}
+
+typedef struct {
+    const layout *l;
+    const uint16_t *from;
+    uint16_t *to;
+} pack_job;
+
+static void pack_panels(void *arg, int64_t begin, int64_t end)
+{
+    const pack_job *j = arg;
+    const cm_matmul *s = &j->l->v.s;
+    for (int64_t q = begin; q < end; q++) {
+        int64_t col = q % j->l->panels * CM_BF16_NR, n = cm_min_i64(CM_BF16_NR, s->n - col);
+        const uint16_t *from = j->from + q / j->l->panels * s->k * s->n + col * s->b.col;
+        uint16_t *to = j->to + q * CM_BF16_NR * j->l->k;
+        for (int64_t l = 0; l < j->l->k; l++) {
+            for (int64_t c = 0; c < CM_BF16_NR; c++)
+                to[l / 2 * 2 * CM_BF16_NR + c * 2 + l % 2] =
+                    l < s->k && c < n ? from[l * s->b.row + c * s->b.col] : 0;
+        }
+    }
+}
+
+static void pack(const cm_problem *p, int input, const void *from, void *to, cm_threads *threads)
+{
+    layout l;
+    lay_out(p, &cm_gemm_bf16__avx512, &l);
+    pack_job j = {&l, from, to};
+    int64_t matrices = cm_tensor_elems(p->in[input]) / (l.v.s.k * l.v.s.n);
+    cm_parallel(threads, matrices * l.panels, 1 + 20000 / (CM_BF16_NR * l.k), pack_panels, &j);
+}
+
+typedef struct {
+    const cm_run *r;
+    layout l;
+    cm_matmul_out out;
+} job;
+
+static void copy_rows(const layout *l, const uint16_t *a, int64_t m, uint16_t *to)
+{
+    const cm_matmul *s = &l->v.s;
+    for (int64_t i = 0; i < m; i++, a += s->a.row, to += l->k) {
+        for (int64_t x = 0; x < s->k; x++)
+            to[x] = a[x * s->a.col];
+        memset(to + s->k, 0, (size_t)(l->k - s->k) * sizeof *to);
+    }
+}
+
+/* Rows [i, i + m) by panels [panel, end), at most GROUP of them. */
+static void block(const job *j, const cm_matmul_at *at, const uint16_t *a, int64_t lda, int64_t i,
+                  int64_t m, int64_t panel, int64_t end, float *c)
+{
+    const layout *l = &j->l;
+    const cm_matmul *s = &l->v.s;
+    const uint16_t *b =
+        (const uint16_t *)j->r->in[l->v.b] + at->b / (s->k * s->n) * l->panels * CM_BF16_NR * l->k;
+    int64_t ld = GROUP * CM_BF16_NR, n = cm_min_i64(s->n, end * CM_BF16_NR) - panel * CM_BF16_NR;
+    int64_t tiles = cm_gemm_tiles(m, l->g->mr);
+    for (int64_t q = panel; q < end; q++) {
+        for (int64_t t = 0; t < tiles; t++) {
+            /* Whole tiles first: AMX is set up for those. */
+            int64_t row = t * l->g->mr, rows = cm_min_i64(l->g->mr, m - row);
+            l->g->tile(rows, l->k, a + row * lda, lda, b + q * CM_BF16_NR * l->k,
+                       c + row * ld + (q - panel) * CM_BF16_NR, ld);
+        }
+    }
+    if (s->alpha != 1) {
+        for (int64_t x = 0; x < m; x++)
+            for (int64_t y = 0; y < n; y++)
+                c[x * ld + y] *= s->alpha;
+    }
+    cm_matmul_part part = {&j->out, c, ld, at->row, i, panel * CM_BF16_NR};
+    cm_matmul_part_done(&part, 0, 0, m, n);
+}
+
+static void piece(void *arg, int64_t worker, int64_t batch, int64_t row, int64_t col)
+{
+    const job *j = arg;
+    const layout *l = &j->l;
+    const cm_matmul *s = &l->v.s;
+    int64_t i = row * l->tiles / l->grid.rows * l->g->mr;
+    int64_t i_end = cm_min_i64(s->m, (row + 1) * l->tiles / l->grid.rows * l->g->mr);
+    int64_t panel = col * l->panels / l->grid.cols, end = (col + 1) * l->panels / l->grid.cols;
+    cm_matmul_at at = cm_matmul_batch_at(&l->v, batch);
+    char *scratch = (char *)j->r->workspace + (size_t)worker * (l->a_bytes + l->c_bytes);
+    if (l->g->begin)
+        l->g->begin();
+    for (int64_t m; i < i_end; i += m) {
+        const uint16_t *a = (const uint16_t *)j->r->in[l->v.a] + at.a + i * s->a.row;
+        int64_t lda = s->a.row;
+        m = cm_min_i64(l->rows, i_end - i);
+        if (!l->in_place) {
+            copy_rows(l, a, m, (uint16_t *)(scratch + l->c_bytes));
+            a = (const uint16_t *)(scratch + l->c_bytes);
+            lda = l->k;
+        }
+        for (int64_t q = panel; q < end; q += GROUP)
+            block(j, &at, a, lda, i, m, q, cm_min_i64(end, q + GROUP), (float *)scratch);
+    }
+    if (l->g->end)
+        l->g->end();
+}
+
+static cm_status run(const cm_run *r, const cm_gemm_bf16_kernel *g)
+{
+    job j = {.r = r};
+    lay_out(r->p, g, &j.l);
+    cm_matmul_out_init(&j.out, r, &j.l.v, true);
+    cm_matmul_run_grid(r->threads, &j.l.grid, piece, &j);
+    return CM_OK;
+}
+
+#define ROW(stem, kernel, gain)                                                                    \
+    size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k)                       \
+    {                                                                                              \
+        (void)k;                                                                                   \
+        return workspace(p, &kernel);                                                              \
+    }                                                                                              \
+    double cm_cpu_##stem##_cost(const cm_problem *p, const cm_knobs *k)                            \
+    {                                                                                              \
+        (void)k;                                                                                   \
+        return cost(p, &kernel, gain);                                                             \
+    }                                                                                              \
+    size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)           \
+    {                                                                                              \
+        (void)k;                                                                                   \
+        return pack_bytes(p, input);                                                               \
+    }                                                                                              \
+    void cm_cpu_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, \
+                              void *to, cm_threads *threads)                                       \
+    {                                                                                              \
+        (void)k;                                                                                   \
+        pack(p, input, from, to, threads);                                                         \
+    }                                                                                              \
+    cm_status cm_cpu_##stem##_run(const cm_run *r)                                                 \
+    {                                                                                              \
+        return run(r, &kernel);                                                                    \
+    }
+
+ROW(matmul_bf16, cm_gemm_bf16__avx512, 2)
+ROW(matmul_amx, cm_gemm_bf16__amx, 8)

@@ -3,8 +3,7 @@
  *
  * The innermost axis of the loop nest is the columns of the matrix that tiles are cut from, the others
  * its rows. Long rows are cut into pieces; short ones are taken several at a time. */
-#include "cpu/cpu.h"
-#include "cpu/tile.h"
+#include "cpu/pointwise.h"
 
 enum {
     LONG_ROW = 256, /* columns from which on a tile is of one row */
@@ -19,7 +18,7 @@ typedef struct {
     int64_t rows, cols, pieces_per_row;
 } job;
 
-static int64_t rows_of(const cm_pointwise_shape *s)
+int64_t cm_pointwise_rows(const cm_pointwise_shape *s)
 {
     int64_t n = 1;
     for (int a = 0; a < s->rank - 1; a++)
@@ -27,8 +26,8 @@ static int64_t rows_of(const cm_pointwise_shape *s)
     return n;
 }
 
-static bool make_view(cm_tile_view *v, const cm_pointwise_shape *s, const int64_t *strides,
-                      cm_dtype dtype, const void *data)
+bool cm_pointwise_view(cm_tile_view *v, const cm_pointwise_shape *s, const int64_t *strides,
+                       cm_dtype dtype, const void *data)
 {
     int last = s->rank - 1;
     cm_tile_view_begin(v, dtype, data);
@@ -40,7 +39,7 @@ static bool make_view(cm_tile_view *v, const cm_pointwise_shape *s, const int64_
     return fits;
 }
 
-static bool reads(const cm_program *p, int operand)
+bool cm_pointwise_reads(const cm_program *p, int operand)
 {
     for (int s = 0; s < p->n_steps; s++)
         for (int k = 0; k < cm_pointwise_arity(p->step[s].op); k++)
@@ -49,7 +48,7 @@ static bool reads(const cm_program *p, int operand)
     return false;
 }
 
-static const char *reject(const cm_problem *p)
+const char *cm_pointwise_tile_reject(const cm_problem *p)
 {
     const cm_pointwise_shape *s = &p->as.pointwise;
     cm_tile_view v;
@@ -57,17 +56,17 @@ static const char *reject(const cm_problem *p)
     if (why)
         return why;
     for (int i = 0; i < p->program->n_operands; i++) {
-        if (!reads(p->program, i))
+        if (!cm_pointwise_reads(p->program, i))
             continue;
         if (!cm_tile_loads(p->in[i]->dtype))
             return "an input's element type is not computed as float32";
-        if (!make_view(&v, s, s->in[i], p->in[i]->dtype, NULL))
+        if (!cm_pointwise_view(&v, s, s->in[i], p->in[i]->dtype, NULL))
             return "an input is strided over too many axes";
     }
     for (int o = 0; o < p->n_out; o++) {
         if (p->out[o] && !cm_tile_stores(p->out[o]->dtype))
             return "an output is not of float32, float16, bfloat16 or bool";
-        if (p->out[o] && !make_view(&v, s, s->out[o], p->out[o]->dtype, NULL))
+        if (p->out[o] && !cm_pointwise_view(&v, s, s->out[o], p->out[o]->dtype, NULL))
             return "an output is strided over too many axes";
     }
     return NULL;
@@ -83,7 +82,7 @@ static double memory_ns(const cm_problem *p, const cm_pointwise_shape *s, double
         bool in = i < p->program->n_operands;
         int k = in ? i : i - p->program->n_operands;
         const cm_tensor *t = in ? p->in[k] : p->out[k];
-        if (!t || (in && !reads(p->program, k)))
+        if (!t || (in && !cm_pointwise_reads(p->program, k)))
             continue;
         int64_t stride = (in ? s->in : s->out)[k][last];
         if (stride != 0 && stride != 1 && s->dims[last] != 1)
@@ -97,7 +96,7 @@ static double memory_ns(const cm_problem *p, const cm_pointwise_shape *s, double
 static double element_ns(const cm_problem *p)
 {
     const cm_pointwise_shape *s = &p->as.pointwise;
-    double n = (double)(rows_of(s) * s->dims[s->rank - 1]);
+    double n = (double)(cm_pointwise_rows(s) * s->dims[s->rank - 1]);
     double compute = cm_tile_cost(p->program, p->target.level);
     return n > 0 ? compute + memory_ns(p, s, n) / n : 1;
 }
@@ -106,7 +105,7 @@ static double cost(const cm_problem *p, const cm_knobs *k)
 {
     const cm_pointwise_shape *s = &p->as.pointwise;
     (void)k;
-    double ns = element_ns(p) * (double)(rows_of(s) * s->dims[s->rank - 1]);
+    double ns = element_ns(p) * (double)(cm_pointwise_rows(s) * s->dims[s->rank - 1]);
     return 150 + ns / cm_cpu_speedup(p, ns / THREAD_NS);
 }
 
@@ -141,7 +140,7 @@ static void compile(job *j, const cm_run *r)
         cm_tile_view *v = &j->operands[i];
         if (!p->in[i])
             continue;
-        make_view(v, s, s->in[i], p->in[i]->dtype, r->in[i]);
+        cm_pointwise_view(v, s, s->in[i], p->in[i]->dtype, r->in[i]);
         bool same = v->n_axes == 1 && v->strides[0] == 0;
         facts.one[i] = v->n_col_axes == 1 && v->col_strides[0] == 0 && (apart || same);
         facts.loaded[i] = v->dtype != CM_F32 || !cm_tile_is_run(v, j->cols, apart);
@@ -151,7 +150,7 @@ static void compile(job *j, const cm_run *r)
         v->data = NULL;
         if (!p->out[o])
             continue;
-        make_view(v, s, s->out[o], p->out[o]->dtype, r->out[o]);
+        cm_pointwise_view(v, s, s->out[o], p->out[o]->dtype, r->out[o]);
         facts.out_stored |= v->dtype != CM_F32 || !cm_tile_is_run(v, j->cols, apart);
     }
     for (int o = 0; o < p->n_out; o++) /* whose result needs a place, wanted or not */
@@ -164,7 +163,7 @@ static cm_status run(const cm_run *r)
 {
     const cm_pointwise_shape *s = &r->p->as.pointwise;
     job j;
-    j.rows = rows_of(s);
+    j.rows = cm_pointwise_rows(s);
     j.cols = s->dims[s->rank - 1];
     int64_t n = j.rows * j.cols;
     if (n == 0)
@@ -184,7 +183,16 @@ static cm_status run(const cm_run *r)
 }
 
 static const cm_tactic rows[] = {
-    {.name = "pointwise_tile", .level = CM_ISA_GENERIC, .reject = reject, .cost = cost, .run = run},
+    {.name = "pointwise_tile",
+     .level = CM_ISA_GENERIC,
+     .reject = cm_pointwise_tile_reject,
+     .cost = cost,
+     .run = run},
+    {.name = "pointwise_wide",
+     .level = CM_ISA_GENERIC,
+     .reject = cm_pointwise_wide_reject,
+     .cost = cm_pointwise_wide_cost,
+     .run = cm_pointwise_wide_run},
 };
 
 const cm_cpu_table cm_cpu_pointwise = {rows, sizeof rows / sizeof *rows};

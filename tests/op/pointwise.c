@@ -183,6 +183,64 @@ static void several_outputs(void **state)
            "return y, z\n");
 }
 
+/* Exactly, in 64 bits or in doubles. */
+static void integers_and_doubles(void **state)
+{
+    (void)state;
+    static const char *types[] = {"i64", "i32", "u8", "i8", "i16", "u16", "u32", "u64"};
+    static const char *both[] = {"Add", "Sub", "Mul", "Equal", "Less", "GreaterOrEqual",
+                                 "Max", "Min"};
+    static const char *one[] = {"Neg", "Abs", "Sign", "Relu"};
+    for (int t = 0; t < CM_COUNT(types); t++) {
+        bool is_signed = *types[t] == 'i', u64 = !strcmp(types[t], "u64");
+        for (int i = 0; i < CM_COUNT(both); i++) {
+            char text[400];
+            snprintf(text, sizeof text, "x: %s[3,300]\nz: %s[300]\ny = %s(x, z)\nreturn y\n",
+                     types[t], types[t], both[i]);
+            op_case c = op_case_of(text);
+            c.int_low = is_signed ? -100 : 0;
+            c.int_high = 120;
+            op_check(&c);
+            assert_true(c.ran > 0 || (u64 && i > 3));
+        }
+        for (int i = 0; i < CM_COUNT(one) && is_signed; i++)
+            CHECKF(0, 1, 0, 0, "x: %s[2,9,5]\ny = %s(x)\nreturn y\n", types[t], one[i]);
+        CHECKF(0, 1, 0, 0, "c: bool[40]\nx: %s[5,40]\nz: %s[]\ny = Where(c, x, z)\nreturn y\n",
+               types[t], types[t]);
+        if (!u64)
+            CHECKF(0, 1, 0, 0, "x: %s[70]\n@l = %s[] {3}\ny = Clip(x, @l)\nreturn y\n", types[t],
+                   types[t]);
+    }
+    static const char *doubles[] = {"Add", "Sub", "Mul", "Div", "Equal", "Less", "Max", "Min"};
+    for (int i = 0; i < CM_COUNT(doubles); i++)
+        CHECKF(-3, 3, 9, 0, "x: f64[3,1,7]\nz: f64[5,1]\ny = %s(x, z)\nreturn y\n", doubles[i]);
+    CHECKF(-3, 3, 9, 0, "x: f64[700]\ny = Sqrt(x)\nreturn y\n");
+    CHECKF(-3, 3, 9, 0, "x: f64[2,3,4,5]\ny = Round(x)\nreturn y\n");
+}
+
+static void casts_of_integers(void **state)
+{
+    (void)state;
+    static const char *types[] = {"i64",  "i32", "u8",  "i8",  "i16", "u32",
+                                  "bool", "f32", "f64", "f16", "bf16"};
+    static const int to[] = {7, 6, 2, 3, 5, 12, 9, 1, 11, 10, 16};
+    for (int i = 0; i < CM_COUNT(types); i++)
+        for (int k = 0; k < CM_COUNT(to); k++) {
+            char text[200];
+            snprintf(text, sizeof text, "x: %s[3,2,170]\ny = Cast(x) {to=%d}\nreturn y\n", types[i],
+                     to[k]);
+            op_case c = op_case_of(text);
+            c.low = -300;
+            c.high = 300;
+            c.hurt = 8;
+            c.int_low = *types[i] == 'i' ? -100 : 0;
+            c.int_high = !strcmp(types[i], "i64") ? INT64_C(1) << 60 : 120;
+            c.tolerance = 0;
+            op_check(&c);
+            assert_true(c.ran > 0);
+        }
+}
+
 /* What rests on integers wrapping or dividing is not for float32. */
 static void leaves_integers_alone(void **state)
 {
@@ -205,6 +263,8 @@ int main(void)
         cmocka_unit_test(groups_of_other_types),
         cmocka_unit_test(several_outputs),
         cmocka_unit_test(leaves_integers_alone),
+        cmocka_unit_test(integers_and_doubles),
+        cmocka_unit_test(casts_of_integers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,23 @@
+/* pointwise.h -- what the tactics of pointwise problems share.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_POINTWISE_H
+#define CM_CPU_POINTWISE_H
+
+#include "cpu/cpu.h"
+#include "cpu/tile.h"
+
+/* Does any instruction read the operand? */
+bool cm_pointwise_reads(const cm_program *p, int operand);
+/* A tensor with the nest's innermost axis as columns. False: too many axes. */
+bool cm_pointwise_view(cm_tile_view *v, const cm_pointwise_shape *s, const int64_t *strides,
+                       cm_dtype dtype, const void *data);
+/* The product of the nest's other axes. */
+int64_t cm_pointwise_rows(const cm_pointwise_shape *s);
+
+const char *cm_pointwise_tile_reject(const cm_problem *p);
+/* int64 and double inside: pointwise_wide.c. */
+const char *cm_pointwise_wide_reject(const cm_problem *p);
+double cm_pointwise_wide_cost(const cm_problem *p, const cm_knobs *k);
+cm_status cm_pointwise_wide_run(const cm_run *r);
+
+#endif

@@ -5,7 +5,7 @@ Usage: layer_counts.py CAMEO [NAME]...
 Makes the networks of bench/models.py in their full structure and small width, static and symbolic; checks the number
 of layers that `cameo inspect --summary` prints and the operators that must not be left, and that outputs agree with the
 network as it is written within 1e-5 of their scale. Then BERT-base in full size: the optimiser's time, and that four
-times the layers take no more than ten times as long.
+times the layers take no more than five times as long.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -92,12 +92,16 @@ def check(cameo, name, dynamic, folder):
     return wrong
 
 
-def optimiser_ms(cameo, size, layers, folder):
-    path = os.path.join(folder, "bert.onnx")
+def optimiser_ms(cameo, size, layers, folder, enough):
+    """The best of several runs, more of them until it is `enough`: other work on the machine must not count."""
+    path, best = os.path.join(folder, "bert.onnx"), float("inf")
     onnx.save(models.make("bert_base", size, False, layers), path)
-    # The best of several: other work on the machine must not count.
-    return min(float(re.search(r"all passes +([\d.]+)", cameo_says(cameo, "inspect", "--summary", path))[1])
-               for _ in range(5))
+    for i in range(40):
+        summary = cameo_says(cameo, "inspect", "--summary", path)
+        best = min(best, float(re.search(r"all passes +([\d.]+)", summary)[1]))
+        if i >= 4 and best <= enough:
+            break
+    return best
 
 
 def main():
@@ -108,12 +112,13 @@ def main():
             for dynamic in (False, True):
                 wrong += [f"{name}{' symbolic' if dynamic else ''}: {w}" for w in check(cameo, name, dynamic, folder)]
         if "bert_base" in names:
-            full = optimiser_ms(cameo, "full", None, folder)
-            once, four = (optimiser_ms(cameo, "tiny", k, folder) for k in (12, 48))
+            full = optimiser_ms(cameo, "full", None, folder, 1000)
+            once = optimiser_ms(cameo, "tiny", 12, folder, 0)
+            four = optimiser_ms(cameo, "tiny", 48, folder, 5 * once)
             print(f"BERT-base: optimised in {full:.0f} ms; 12 layers of small width in {once:.1f} ms, 48 in {four:.1f} ms")
-            if full > 10000:
+            if full > 1000:
                 wrong.append(f"BERT-base takes {full:.0f} ms to optimise, wanted 1000")
-            if four > 10 * once + 50:
+            if four > 5 * once + 1:  # a millisecond for the clock and the caches
                 wrong.append(f"four times the layers take {four / once:.1f} times as long")
     for w in wrong:
         print("FAIL " + w)

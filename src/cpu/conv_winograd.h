@@ -70,6 +70,9 @@ typedef struct cm_winograd_kernels {
     void (*input[CM_WINOGRAD_FORMS])(const cm_winograd_input *a);
     void (*output[CM_WINOGRAD_FORMS])(const cm_winograd_output *a);
     void (*weights[CM_WINOGRAD_FORMS])(const cm_winograd_weights *a);
+    /* The same in float32, from w[c][9][nr] to u[position][c][nr]. */
+    void (*expand[CM_WINOGRAD_FORMS])(const float *w, int64_t c, int nr, float *u,
+                                      int64_t position);
 } cm_winograd_kernels;
 
 extern const cm_winograd_kernels cm_cpu_winograd__generic, cm_cpu_winograd__avx2,

@@ -69,6 +69,9 @@ VINLINE void input_rows(int m, const cm_winograd_input *a, int64_t channel, vf h
 #pragma GCC unroll 8
             for (int j = 0; j < t; j++)
                 vf_store(v + (i * t + j) * a->position, o[j]);
+#pragma GCC unroll 8
+            for (int j = 0; j < t; j++)
+                __builtin_prefetch(v + (i * t + j) * a->position + a->tile, 1, 3);
         }
     }
 }
@@ -189,6 +192,7 @@ const cm_winograd_kernels CM_LEVEL(cm_cpu_winograd) = {
     .input = {input_strip_2, input_strip_4, input_strip_6},
     .output = {output_strip_2, output_strip_4, output_strip_6},
     .weights = {weights_2, weights_4, weights_6},
+    .expand = {expand_2, expand_4, expand_6},
 };
 
 #endif

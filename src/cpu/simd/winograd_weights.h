@@ -72,4 +72,74 @@ static void weights_6(const cm_winograd_weights *a)
     transform_weights(6, a);
 }
 
+/* What a point p of G's rows +p and -p is made of: 1 / f, p / f, p^2 / f. */
+typedef struct weights_point {
+    vf one, p, square;
+} weights_point;
+
+/* G g along one axis; points[0] is 0. */
+VINLINE void expand_line(int m, const weights_point *points, const vf *g, vf *o)
+{
+    o[0] = vf_mul(points[0].one, g[0]);
+#pragma GCC unroll 3
+    for (int i = 1; i <= m / 2; i++) {
+        vf even = vf_fma(points[i].square, g[2], vf_mul(points[i].one, g[0]));
+        vf odd = vf_mul(points[i].p, g[1]);
+        o[2 * i - 1] = vf_add(even, odd);
+        o[2 * i] = vf_sub(even, odd);
+    }
+    o[m + 1] = g[2];
+}
+
+VINLINE void expand_weights(int m, const float *w, int64_t c, int nr, float *u, int64_t position)
+{
+    const int t = m + 2;
+    double g[CM_WINOGRAD_MAX_T][3];
+    weights_point points[4];
+    weights_matrix(m, g);
+#pragma GCC unroll 4
+    for (int i = 0; i <= m / 2; i++) {
+        const double *row = g[i ? 2 * i - 1 : 0];
+        points[i] =
+            (weights_point){vf_set((float)row[0]), vf_set((float)row[1]), vf_set((float)row[2])};
+    }
+    for (int64_t l = 0; l < c; l++)
+        for (int o = 0; o < nr; o += VW) {
+            vf half[CM_WINOGRAD_MAX_T][3];
+            const float *from = w + l * 9 * nr + o;
+            float *to = u + l * nr + o;
+#pragma GCC unroll 3
+            for (int j = 0; j < 3; j++) {
+                vf d[3] = {vf_load(from + j * nr), vf_load(from + (3 + j) * nr),
+                           vf_load(from + (6 + j) * nr)};
+                vf line[CM_WINOGRAD_MAX_T];
+                expand_line(m, points, d, line);
+#pragma GCC unroll 8
+                for (int i = 0; i < t; i++)
+                    half[i][j] = line[i];
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < t; i++) {
+                vf line[CM_WINOGRAD_MAX_T];
+                expand_line(m, points, half[i], line);
+#pragma GCC unroll 8
+                for (int j = 0; j < t; j++)
+                    vf_store(to + (i * t + j) * position, line[j]);
+            }
+        }
+}
+
+static void expand_2(const float *w, int64_t c, int nr, float *u, int64_t position)
+{
+    expand_weights(2, w, c, nr, u, position);
+}
+static void expand_4(const float *w, int64_t c, int nr, float *u, int64_t position)
+{
+    expand_weights(4, w, c, nr, u, position);
+}
+static void expand_6(const float *w, int64_t c, int nr, float *u, int64_t position)
+{
+    expand_weights(6, w, c, nr, u, position);
+}
+
 #endif

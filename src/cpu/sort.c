@@ -136,6 +136,7 @@ static double cost_sums(const cm_problem *p, const cm_knobs *k)
 
 typedef struct {
     const cm_sort *s;
+    int level;
     const void *x;
     void *y;
 } sums_job;
@@ -184,14 +185,34 @@ RUNNING(sums_f32, float, double)
 RUNNING(sums_i64, int64_t, uint64_t)
 RUNNING(sums_i32, int32_t, uint32_t)
 
+/* Columns side by side. */
+static void sums_columns(void *arg, int64_t begin, int64_t end)
+{
+    const sums_job *j = arg;
+    const cm_sort *s = j->s;
+    cm_running_fn *running = j->level < CM_ISA_AVX2     ? cm_cpu_running__generic
+                             : j->level < CM_ISA_AVX512 ? cm_cpu_running__avx2
+                                                        : cm_cpu_running__avx512;
+    for (int64_t r = begin, n; r < end; r += n) {
+        int64_t column = r % s->inner, at = r / s->inner * s->n * s->inner + column;
+        n = cm_min_i64(s->inner - column, end - r);
+        if (s->reverse)
+            at += (s->n - 1) * s->inner;
+        running((const float *)j->x + at, (float *)j->y + at, n, s->n,
+                s->reverse ? -s->inner : s->inner, s->exclusive);
+    }
+}
+
 static cm_status run_sums(const cm_run *r)
 {
     const cm_sort *s = &r->p->as.sort;
     cm_dtype t = r->p->in[0]->dtype;
-    sums_job j = {s, r->in[0], r->out[0]};
+    sums_job j = {s, r->p->target.level, r->in[0], r->out[0]};
+    bool columns = t == CM_F32 && s->inner >= 4;
     if (s->n > 0)
         cm_parallel(r->threads, s->outer * s->inner, cm_max_i64(GRAIN / s->n, TOGETHER),
-                    t == CM_F32   ? sums_f32
+                    columns       ? sums_columns
+                    : t == CM_F32 ? sums_f32
                     : t == CM_I64 ? sums_i64
                                   : sums_i32,
                     &j);

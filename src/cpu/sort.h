@@ -15,4 +15,9 @@ cm_next_beyond_fn cm_cpu_next_beyond__generic, cm_cpu_next_beyond__avx2, cm_cpu_
 void cm_top_k(int level, const float *x, int64_t n, int64_t k, bool largest, uint64_t *room,
               uint64_t *order);
 
+/* Running sums of `lanes` numbers side by side, n steps of `step` elements each, in double. */
+typedef void cm_running_fn(const float *x, float *y, int64_t lanes, int64_t n, int64_t step,
+                           bool exclusive);
+cm_running_fn cm_cpu_running__generic, cm_cpu_running__avx2, cm_cpu_running__avx512;
+
 #endif

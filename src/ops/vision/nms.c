@@ -67,11 +67,21 @@ static box read_box(const float *p, bool center)
     return b;
 }
 
+/* As fminf and fmaxf, without a call. */
+static inline float least(float a, float b)
+{
+    return a < b || b != b ? a : b;
+}
+static inline float most(float a, float b)
+{
+    return a > b || b != b ? a : b;
+}
+
 static bool overlap(const box *a, const box *b, float threshold)
 {
-    float height = fminf(a->y1, b->y1) - fmaxf(a->y0, b->y0);
-    float width = fminf(a->x1, b->x1) - fmaxf(a->x0, b->x0);
-    float both = fmaxf(height, 0) * fmaxf(width, 0);
+    float height = least(a->y1, b->y1) - most(a->y0, b->y0);
+    float width = least(a->x1, b->x1) - most(a->x0, b->x0);
+    float both = most(height, 0) * most(width, 0);
     float either = a->area + b->area - both;
     if (a->area <= 0 || b->area <= 0 || either <= 0)
         return false;
@@ -79,9 +89,8 @@ static bool overlap(const box *a, const box *b, float threshold)
 }
 
 /* Best first; NaN last; of equals the one that came first. */
-static int better(const void *a, const void *b)
+static int better(const candidate *x, const candidate *y)
 {
-    const candidate *x = a, *y = b;
     bool x_nan = x->score != x->score, y_nan = y->score != y->score;
     if (x_nan != y_nan)
         return x_nan ? 1 : -1;
@@ -98,21 +107,41 @@ typedef struct {
     candidate *candidates, *kept;
 } job;
 
-/* Select among the boxes of one batch by the scores of one class; the selection is in j->kept. */
+/* heap[0] comes before all others; restore that for the subtree at i. */
+static void sift_down(candidate *heap, int64_t n, int64_t i)
+{
+    candidate moved = heap[i];
+    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && better(&heap[child + 1], &heap[child]) < 0)
+            child++;
+        if (better(&heap[child], &moved) > 0)
+            break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moved;
+}
+
+/* Select among the boxes of one batch by the scores of one class; the selection is in j->kept. Candidates
+ * come off a heap: most often only the first of them are looked at. */
 static int64_t select_boxes(job *j, const float *scores)
 {
     int64_t n = 0, n_kept = 0;
+    candidate *heap = j->candidates;
     for (int64_t i = 0; i < j->n_boxes; i++)
         if (!j->by_score || scores[i] > j->score)
-            j->candidates[n++] = (candidate){scores[i], i};
-    qsort(j->candidates, (size_t)n, sizeof *j->candidates, better);
-    for (int64_t i = 0; i < n && n_kept < j->most; i++) {
-        const box *b = &j->boxes[j->candidates[i].index];
+            heap[n++] = (candidate){scores[i], i};
+    for (int64_t i = n / 2 - 1; i >= 0; i--)
+        sift_down(heap, n, i);
+    while (n > 0 && n_kept < j->most) {
+        candidate c = heap[0];
+        heap[0] = heap[--n];
+        sift_down(heap, n, 0);
+        const box *b = &j->boxes[c.index];
         bool hidden = false;
         for (int64_t k = 0; k < n_kept && !hidden; k++)
             hidden = overlap(b, &j->boxes[j->kept[k].index], j->iou);
         if (!hidden)
-            j->kept[n_kept++] = j->candidates[i];
+            j->kept[n_kept++] = c;
     }
     return n_kept;
 }

@@ -19,7 +19,8 @@ import stats
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 BEHIND = 0.97
-COLUMNS = (("network", 30), ("GFLOP", 8), ("cameo ms", 9), ("ORT ms", 9), ("ratio", 6), ("95 % interval", 14),
+DISTURBED = 50  # times a second that another program was given our core
+COLUMNS = (("network", 30), ("GFLOP", 8), ("cameo ms", 9), ("ORT ms", 9), ("ratio", 6), ("95 % interval ", 15),
            ("limit", 6), ("error", 8), ("MB", 6), ("ORT", 6), ("load s", 7), ("plan s", 7), ("ORT s", 7))
 
 
@@ -140,7 +141,8 @@ def least_ms(row, limit):
 
 
 def measure(o, name, path, threads, limit):
-    side = {"library": o.library, "program": os.path.join(o.build, "bench", "side"), "threads": threads, "isa": o.isa, "seconds": o.seconds}
+    side = {"library": o.library, "program": os.path.join(o.build, "bench", "side"), "threads": threads, "isa": o.isa,
+            "seconds": o.seconds}
     row = child("time", path, json.dumps(side))
     row.update(network=name, threads=threads)
     if "failed" in row:
@@ -174,7 +176,8 @@ def cells(row):
     mb = [d.get("peak_bytes") and d["peak_bytes"] / 1e6 for d in load]
     error = row["error"]
     return (row["network"], number(row["gflop"]) + ("" if row["gflop_whole"] else "+"), number(row["ours_ms"], 4),
-            number(row["theirs_ms"], 4), f"{row['ratio']:.3f}", f"[{row['low']:.3f},{row['high']:.3f}]",
+            number(row["theirs_ms"], 4), f"{row['ratio']:.3f}",
+            f"[{row['low']:.3f},{row['high']:.3f}]" + ("~" if row["switches_per_s"] > DISTURBED else " "),
             f"{row['of_limit']:.0%}" if "of_limit" in row and row["gflop"] else "-",
             "-" if error is None else f"{error:.0e}", number(mb[0]), number(mb[2]),
             *(number(d.get("first_s")) for d in load))
@@ -205,7 +208,10 @@ def table(o, paths, threads):
           f"{stats.geometric_mean([r['ratio'] for r in good]):.3f}")
     behind = [f"{r['network']} {r['ratio']:.3f}" for r in good if r["ratio"] < BEHIND]
     print(f"below {BEHIND}: {', '.join(behind) or 'none'}")
-    wrong = [f"{r['network']} {r['error'] and format(r['error'], '.0e')}" for r in good if r["error"] is None or not r["error"] < 1e-3]
+    wrong = [f"{r['network']} {r['error'] and format(r['error'], '.0e')}" for r in good
+             if r["error"] is None or not r["error"] < 1e-3]
+    if any(r["switches_per_s"] > DISTURBED for r in good):
+        print(f"~: other programs took our cores over {DISTURBED} times a second; measure again on a quiet machine")
     if wrong:
         print(f"outputs differ by over 1e-3 of their scale, or could not be compared: {', '.join(wrong)}")
     return rows, limit

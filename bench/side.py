@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 import glob
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -192,6 +193,11 @@ def tiny_blocks(ours, theirs, path, feed, o):
     return found and ([[m] for m in found["ours"]], [[m] for m in found["theirs"]])
 
 
+def switches():
+    """How often another program was given our core."""
+    return sum(resource.getrusage(who).ru_nivcsw for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
 def time_both(path, o):
     feed = make_feed(path)
     library = cameo_ctypes.Library(o["library"])
@@ -202,13 +208,16 @@ def time_both(path, o):
     ours.run()
     theirs.run()
     error = stats.worst_error(ours.outputs(), theirs.outputs())
+    before, start = switches(), time.perf_counter()
     blocks = tiny_blocks(ours, theirs, path, feed, o)
     a, b = blocks or in_turns(ours, theirs, o["seconds"], o["threads"])
+    disturbed = (switches() - before) / (time.perf_counter() - start)
     ratio, low, high = stats.ratio(a, b)
     flat = [np.concatenate(x) for x in (a, b)]
     return {"ours_ms": float(np.median(flat[0])), "theirs_ms": float(np.median(flat[1])),
             "ours_best_ms": float(flat[0].min()), "theirs_best_ms": float(flat[1].min()),
-            "ratio": float(ratio), "low": low, "high": high, "timed_from": "C" if blocks else "Python", "error": error}
+            "ratio": float(ratio), "low": low, "high": high, "switches_per_s": disturbed,
+            "timed_from": "C" if blocks else "Python", "error": error}
 
 
 def memory_line(name):

@@ -66,14 +66,16 @@ help:
 #:
 #: Variables: B=build (folder), CC, OPT=-O2, SAN=address,undefined, PREFIX, DESTDIR.
 
-# Kernels are built for the ISA level that their folder names; nothing else is.
+# Kernels are built for the ISA level that their folder names; nothing else is. Sanitizers make large code
+# of them, which an optimiser would chew on for minutes.
+KERNEL_OPT   := $(if $(SAN)$(EXTRA_CFLAGS),-O1,-O3)
 AVX2_FLAGS   := -mavx2 -mfma -mf16c -mbmi2
 AVX512_FLAGS := $(AVX2_FLAGS) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 \
                 -mprefer-vector-width=512
-$(B)/src/cpu/avx2/%.o:   CFLAGS += $(AVX2_FLAGS) -O3
-$(B)/src/cpu/avx512/%.o: CFLAGS += $(AVX512_FLAGS) -O3
-$(B)/src/cpu/amx/%.o:    CFLAGS += $(AVX512_FLAGS) -mamx-tile -mamx-bf16 -mamx-int8 -O3
-$(B)/src/cpu/generic/%.o: CFLAGS += -O3
+$(B)/src/cpu/avx2/%.o:   CFLAGS += $(AVX2_FLAGS) $(KERNEL_OPT)
+$(B)/src/cpu/avx512/%.o: CFLAGS += $(AVX512_FLAGS) $(KERNEL_OPT)
+$(B)/src/cpu/amx/%.o:    CFLAGS += $(AVX512_FLAGS) -mamx-tile -mamx-bf16 -mamx-int8 $(KERNEL_OPT)
+$(B)/src/cpu/generic/%.o: CFLAGS += $(KERNEL_OPT)
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

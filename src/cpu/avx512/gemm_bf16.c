@@ -2,12 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Called only where cm_cpu_info()->bf16. The instruction treats denormals as zero and rounds to nearest. */
-#include <immintrin.h>
-
 #include "cpu/gemm_half.h"
+#include "cpu/simd/vec.h"
 
 enum { MR = 14, NV = 2 };
-#define UNROLL _Pragma("GCC unroll 16")
 #define INLINE static inline __attribute__((always_inline))
 
 /* Two elements of a row, as one lane. */

@@ -33,6 +33,21 @@ typedef __m128 vm;
 
 #define VINLINE static inline __attribute__((always_inline, unused))
 
+/* Before a loop whose bounds are constants: written out, so that its arrays are registers. Not under
+ * sanitizers, which check every copy of the code and take minutes to be compiled. */
+#ifdef __has_feature
+#define VEC_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define VEC_SANITIZED 1
+#else
+#define VEC_SANITIZED 0
+#endif
+#if VEC_SANITIZED
+#define UNROLL
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #if VW == 16
 #define V1(f, i, g) f
 #elif VW == 8

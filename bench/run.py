@@ -105,8 +105,10 @@ def work(o, path):
     known = kept(store)
     if key not in known:
         known[key] = child("work", path)
+        if "failed" in known[key]:
+            return {"gflop": 0, "gflop_whole": False, "weight_bytes": 0}
         keep(store, known)
-    return known[key] if "failed" not in known[key] else {"gflop": 0, "gflop_whole": False, "weight_bytes": 0}
+    return known[key]
 
 
 def limits(o, threads):
@@ -154,12 +156,15 @@ def measure(o, name, path, threads, limit):
         return row
     plan = os.path.join(o.build, "bench", "plans", name.replace("/", "_") + ".plan")
     os.makedirs(os.path.dirname(plan), exist_ok=True)
-    subprocess.run([os.path.join(o.build, "cameo"), "build", path, "--output", plan, "--quiet"], check=True,
-                   capture_output=True)
+    built = subprocess.run([os.path.join(o.build, "cameo"), "build", path, "--output", plan, "--quiet"],
+                           capture_output=True, text=True)
+    if built.returncode != 0:
+        row["plan"] = {"failed": built.stderr.strip()}
     side["plan"] = plan
     for who in ("cameo", "plan", "ort"):
-        row[who] = child("load", who, path, json.dumps(side))
-    os.unlink(plan)
+        row[who] = row.get(who) or child("load", who, path, json.dumps(side))
+    if os.path.exists(plan):
+        os.unlink(plan)
     return row
 
 

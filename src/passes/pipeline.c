@@ -44,7 +44,7 @@
     X(hoist_table, CLEAN, true, 1e-6) /* work on rows of a constant table: on the whole, now */    \
     X(explicit_pads, CLEAN, false, 0) /* padding in numbers */                                     \
     X(conv_forms, CLEAN, false, 0)    /* convolutions along one axis with one */                   \
-    X(move_dce, CLEAN, true, 0)       /* before readers are counted */                              \
+    X(move_dce, CLEAN, true, 0)       /* before readers are counted */                             \
     X(bias_before_heads, CLEAN, false, 1e-6)   /* offsets per head into the product before */      \
     X(bias_after_product, CLEAN, false, 1e-6)  /* offsets behind a product with constants */       \
     X(refold, CLEAN, false, 0)                 /* constants that the moves made */                 \

@@ -135,14 +135,14 @@ static void a_rounding_may_move_quantised_values_by_a_step(void **state)
 
 /* The variance of 30 + x by the mean of squares: little is left of it. The pieces, and one operator. */
 #define PIECES                                                                                     \
-    "x: f32[3]\n@k = f32[] {30}\n@a = i64[1] {0}\n@e = f32[] {1e-5}\nb = Add(x, @k)\n"           \
+    "x: f32[3]\n@k = f32[] {30}\n@a = i64[1] {0}\n@e = f32[] {1e-5}\nb = Add(x, @k)\n"             \
     "m = ReduceMean(b, @a)\nq = Mul(b, b)\nr = ReduceMean(q, @a)\nn = Mul(m, m)\nv = Sub(r, n)\n"  \
     "w = Add(v, @e)\ns = Sqrt(w)\nd = Sub(b, m)\ny = Div(d, s)\nreturn y as \"result\"\n"
 #define WHOLE                                                                                      \
-    "x: f32[3]\n@k = f32[] {30}\n@c = f32[3] fill 1\nb = Add(x, @k)\n"                           \
+    "x: f32[3]\n@k = f32[] {30}\n@c = f32[3] fill 1\nb = Add(x, @k)\n"                             \
     "y = LayerNormalization(b, @c)\nreturn y as \"result\"\n"
 #define OTHER                                                                                      \
-    "x: f32[3]\n@k = f32[] {30}\n@c = f32[3] fill 2\nb = Add(x, @k)\n"                           \
+    "x: f32[3]\n@k = f32[] {30}\n@c = f32[3] fill 2\nb = Add(x, @k)\n"                             \
     "y = LayerNormalization(b, @c)\nreturn y as \"result\"\n"
 
 static void what_a_network_makes_of_roundings_counts(void **state)

@@ -6,8 +6,8 @@
  *     y = Slice(x, @(2,3), @(20,9), @(0,1), @(1,1))
  *
  * All bounds, axes and steps are constants. An axis that both cut needs either a size that is known, or bounds from the
- * front and steps forward: x[s:e:k][t:f:l] is x[s+t*k : min(e, s+f*k) : k*l]. The first Slice stays when others
- * read it.
+ * front and steps forward: x[s:e:k][t:f:l] is x[s+t*k : min(e, s+f*k) : k*l]. Only where nothing but Slices
+ * reads the first, so that it can go: halves of a part that is rotated must stay its halves.
  *
  * needs: types, uses, folded constants    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -119,13 +119,21 @@ static cm_status merge(cm_rewriter *rw, cm_node *n, cm_node *p, const cut *cuts,
     return CM_OK;
 }
 
+static bool read_by_slices(const cm_value *v)
+{
+    for (const cm_use *u = v->uses; u; u = u->next)
+        if (!cm_is(u->node, CM_OP_SLICE) || u->index != 0 || u->node->network != v->network)
+            return false;
+    return true;
+}
+
 CM_PASS(merge_slices)
 {
     CM_FOR_NODES (n, g) {
         cut first[CM_MAX_RANK], second[CM_MAX_RANK], both[CM_MAX_RANK];
         cm_node *p =
             cm_is(n, CM_OP_SLICE) && n->out[0]->n_uses ? cm_made_by(n->in[0], CM_OP_SLICE) : NULL;
-        if (!p || !read_slice(p, first) || !read_slice(n, second))
+        if (!p || !read_by_slices(n->in[0]) || !read_slice(p, first) || !read_slice(n, second))
             continue;
         int rank = cm_rank(n->in[0]);
         bool fits = cm_rank(n->out[0]) == rank;

@@ -30,7 +30,7 @@ typedef struct {
     int64_t taps, pixels, c_in, c_out;    /* channels of one group */
     int64_t panels, panel;                /* of one group; floats of one panel */
     int64_t tiles, block, blocks, splits; /* tiles of pixels, in blocks; parts of the panels */
-    bool panels_stay, stage, ask_output;
+    bool panels_stay, stage;
 } job;
 
 /* Pixels [begin, end), which are whole tiles, and panels [first, last) of a group. */
@@ -158,14 +158,6 @@ static void finish(const job *j, const unit *u, int64_t pixel, int64_t m, int64_
                      j->c->c_out);
 }
 
-/* Short sums are over before the lines that they are stored to have come. */
-static void ask_for(const cm_gemm_tile *t, int64_t m)
-{
-    for (int64_t i = 0; i < m; i++)
-        for (int at = 0; at < t->n; at += 16)
-            __builtin_prefetch(t->c + i * t->ldc + at, 1);
-}
-
 /* Kernel positions [tap, tap + taps) of m pixels and one panel. */
 static void one_tile(const job *j, const unit *u, int64_t tap, int64_t taps, int64_t pixel,
                      int64_t m, int64_t panel, const float *const *rows)
@@ -178,8 +170,6 @@ static void one_tile(const job *j, const unit *u, int64_t tap, int64_t taps, int
     t.b += tap * j->c_in * j->g->nr;
     t.add = tap > 0;
     t.e = tap + taps == j->taps ? &j->sink.e : NULL;
-    if (j->ask_output)
-        ask_for(&t, m);
     j->g->rows[m](&t);
 }
 
@@ -285,7 +275,6 @@ static void divide(job *j, int threads)
     int64_t whole = j->panel * j->panels;
     j->panels_stay = whole <= l2_floats() / 2;
     j->stage = c->c_in * c->stride[2] % 512 == 0 && j->c_in >= 64 && j->c_out >= 2 * j->g->nr;
-    j->ask_output = j->taps * j->c_in <= 128;
     j->tiles = cm_gemm_tiles(j->pixels, j->g->mr);
     j->block = cm_min_i64(POINTERS / (j->g->mr * j->taps), l2_floats() / 4 / (j->g->mr * j->c_in));
     j->block = j->stage || j->block < 1 ? 1 : j->block;

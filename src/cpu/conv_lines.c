@@ -24,10 +24,10 @@ enum {
 
 /* How lines lie: what depends on sizes, layout and level alone. */
 typedef struct {
-    bool last;     /* channels innermost */
-    int64_t elems; /* of one pixel in a line */
-    int64_t lines, runs,
-        k; /* lines of the window; runs of k elements: one per line where adjacent */
+    bool last;             /* channels innermost */
+    int64_t elems;         /* of one pixel in a line */
+    int64_t lines;         /* of the window */
+    int64_t runs, k;       /* of adjacent elements: one run per line without dilation */
     int64_t piece, pieces; /* pixels of a piece; pieces of an output row */
     int64_t ld, chunk;     /* floats of a line; lines copied at a time */
     int64_t c_out, panels; /* of one group */
@@ -211,11 +211,15 @@ static void tile(const job *j, const piece *q, const float *buffer, int64_t base
     const form *f = &j->f;
     const float *rows[POINTERS];
     int64_t step = c->stride[2] * f->elems, per_line = f->runs / f->lines;
+    int64_t line = first / per_line - base, kx = first % per_line;
     for (int64_t r = 0; r < runs; r++) {
-        int64_t line = (first + r) / per_line - base, kx = (first + r) % per_line;
         const float *from = buffer + line * f->ld + kx * c->dilation[2] * f->elems + at * step;
         for (int64_t i = 0; i < m; i++)
             rows[r * m + i] = from + i * step;
+        if (++kx == per_line) {
+            kx = 0;
+            line++;
+        }
     }
     bool last = first + runs == f->runs;
     int64_t row = ((q->n * c->out[0] + q->oz) * c->out[1] + q->oy) * c->out[2] + q->ox + at;

@@ -227,6 +227,32 @@ static void unusual(void **state)
         }
 }
 
+/* Padding that sizes tell. */
+static void forms(void **state)
+{
+    (void)state;
+    static const char *const nodes[] = {
+        "Conv(x, @w) {auto_pad=\"SAME_UPPER\", strides=[2,2]}",
+        "Conv(x, @w, @b) {auto_pad=\"SAME_LOWER\", strides=[2,3], dilations=[2,1]}",
+        "Conv(x, @w) {auto_pad=\"VALID\"}",
+        "Conv(x, @w)",
+        "ConvTranspose(x, @w) {auto_pad=\"SAME_UPPER\", strides=[2,2]}",
+        "ConvTranspose(x, @w) {auto_pad=\"SAME_LOWER\", strides=[3,2]}",
+        "ConvTranspose(x, @w) {output_shape=[17,20], strides=[2,2]}",
+        "ConvTranspose(x, @w) {output_shape=[16,19], strides=[2,2], auto_pad=\"SAME_UPPER\"}",
+        "ConvTranspose(x, @w) {strides=[2,2], output_padding=[1,0], pads=[1,0,0,2]}",
+    };
+    for (int i = 0; i < CM_COUNT(nodes); i++) {
+        char text[400];
+        sprintf(text, "x: f32[2,6,8,9]\n@w = f32[6,6,3,4] random 1\n%sy = %s\nreturn y\n",
+                strstr(nodes[i], "@b") ? "@b = f32[6] random 2\n" : "", nodes[i]);
+        op_case c = op_case_of(text);
+        c.only = "_f32";
+        op_check(&c);
+        assert_true(c.ran > 0);
+    }
+}
+
 /* Both round once, to 8 or 11 bits; sums that differ by float32's error may go to different sides of a tie:
  * one unit in the last place, 2^-7 or 2^-10 of a number. The reference rounds before its epilogue too: no
  * additions there, which may cancel, and one unit more. */
@@ -255,8 +281,8 @@ int main(int argc, char **argv)
     if (argc > 1) /* one family */
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(depthwise),  cmocka_unit_test(dense),  cmocka_unit_test(unusual),
-        cmocka_unit_test(transposed), cmocka_unit_test(halves),
+        cmocka_unit_test(depthwise),  cmocka_unit_test(dense), cmocka_unit_test(unusual),
+        cmocka_unit_test(transposed), cmocka_unit_test(forms), cmocka_unit_test(halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ cm_winograd_plan cm_winograd_plan_of(const cm_problem *p, const cm_knobs *k, int
 static const double input_ns[CM_WINOGRAD_FORMS] = {3.5, 8.0, 14.0};
 static const double output_ns[CM_WINOGRAD_FORMS] = {2.5, 6.0, 12.0};
 /* Of one weight of 3x3. */
-static const double weights_ns[CM_WINOGRAD_FORMS] = {1.2, 3.4, 6.5};
+static const double weights_ns[CM_WINOGRAD_FORMS] = {1.6, 6.0, 16.0};
 
 enum { L2_BYTES = 768 * 1024, L3_BYTES = 16 * 1024 * 1024 }; /* of them, what a core may count on */
 
@@ -85,7 +85,8 @@ static double transform_factor(const cm_winograd_plan *g)
 }
 
 /* Multiplying a block by one group. The weights come from memory in the first block, and afterwards from
- * where they fit; that goes on beside the arithmetic, but not for nothing. */
+ * where they fit; V comes from where it fits, raw weights reading a few columns at a time. That
+ * goes on beside the arithmetic, but not for nothing. */
 static double multiply_ns(const cm_winograd_plan *g, const cm_problem *p)
 {
     const double rows = (double)g->block / (double)cm_gemm_tiles(g->block, g->product->mr);
@@ -100,12 +101,21 @@ static double multiply_ns(const cm_winograd_plan *g, const cm_problem *p)
     double memory = cm_cpu_bytes_per_ns(&p->target);
     double again = all < L2_BYTES / 2 ? 64 : all < L3_BYTES ? 24 : memory;
     double traffic = own * (1 / memory + (passes - 1) / again) / passes;
+    double v = 4 * (double)cm_winograd_v(g), part = g->shared ? 1 / passes : 1;
+    double near = v < L2_BYTES ? 64 : v < L3_BYTES / 2 ? 24 : memory / 2;
+    traffic += v * part / (g->raw && near < 64 ? near / 3 : near);
     return work > traffic ? work + 0.25 * traffic : traffic + 0.25 * work;
 }
 
-/* A byte of packed weights has a price beyond its traffic, so that what takes four or seven times the
- * memory must be worth it: twenty microseconds a megabyte. */
-static const double byte_price_ns = 0.02;
+/* Memory has a price beyond its traffic, so that what takes several times of it must be worth it: five
+ * microseconds a megabyte, and sixty where transformed weights are over ten megabytes larger. */
+static double price_ns(const cm_winograd_plan *g)
+{
+    double packed = 4 * (double)cm_winograd_packed(g);
+    double work = 4 * (double)(cm_winograd_v(g) + cm_winograd_m(g));
+    double more = packed - packed * 9 / (double)(g->raw ? 9 : g->positions) - 10e6;
+    return 0.005 * (packed + work) + (more > 0 ? 0.06 * more : 0);
+}
 
 double cm_winograd_cost(const cm_problem *p, const cm_knobs *k, int m)
 {
@@ -115,7 +125,7 @@ double cm_winograd_cost(const cm_problem *p, const cm_knobs *k, int m)
     const double columns = (double)(g.group * g.product->nr);
     const double out = block * columns * output_ns[g.form] * factor;
     const double group = multiply_ns(&g, p) + out;
-    const double price = 4 * (double)cm_winograd_packed(&g) * byte_price_ns, threads = g.threads;
+    const double price = price_ns(&g), threads = g.threads;
     if (!g.shared) {
         double rounds = (double)((g.blocks + g.threads - 1) / g.threads);
         return rounds * (in + (double)g.groups * group) + price + 1000;

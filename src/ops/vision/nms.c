@@ -82,6 +82,8 @@ static bool overlap(const box *a, const box *b, float threshold)
     float height = least(a->y1, b->y1) - most(a->y0, b->y0);
     float width = least(a->x1, b->x1) - most(a->x0, b->x0);
     float both = most(height, 0) * most(width, 0);
+    if (both <= 0 && threshold >= 0)
+        return false;
     float either = a->area + b->area - both;
     if (a->area <= 0 || b->area <= 0 || either <= 0)
         return false;

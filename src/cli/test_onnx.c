@@ -20,6 +20,7 @@
 typedef struct {
     double rtol, atol, scale_atol, timeout;
     const char *target;
+    cm_target where; /* `target`, parsed */
     bool via_plan, no_optimise, list;
     int64_t jobs, threads;
 } test_options;
@@ -194,7 +195,7 @@ static cm_status open_case(cm_ctx *cx, test_case *t)
         CM_TRY(cm_engine_open_memory(cx, t->model.plan.data, t->model.plan.n, false, NULL,
                                      &t->model.engine));
     }
-    cm_context_options with = {.threads = (int)t->o->threads};
+    cm_context_options with = {.threads = (int)t->o->threads, .target = &t->o->where};
     return cm_context_create(cx, t->model.engine, &with, &t->context);
 }
 
@@ -405,13 +406,17 @@ static int report(const shared *s, const paths *cases, bool clean, bool list)
 
 static int run(cm_ctx *cx, void *options, int n_args, const char **args)
 {
-    const test_options *o = options;
+    test_options *o = options;
     paths cases = {0};
     if (n_args == 0)
         return cm_cli_failed(cx, cm_fail(cx, CM_ERR_ARGUMENT, "test-onnx needs a folder"));
-    if (strcmp(o->target, "cpu") != 0)
-        return cm_cli_failed(
-            cx, cm_fail(cx, CM_ERR_UNSUPPORTED, "target '%s': only cpu runs here", o->target));
+    cm_status parsed = cm_target_parse(cx, o->target, &o->where);
+    if (parsed != CM_OK)
+        return cm_cli_failed(cx, parsed);
+    if (o->where.kind != CM_DEVICE_CPU || o->where.level > (int)cm_cpu_info()->isa)
+        return cm_cli_failed(cx, cm_fail(cx, CM_ERR_UNSUPPORTED,
+                                         "target '%s': this machine has only cpu:%s", o->target,
+                                         cm_isa_name(cm_cpu_info()->isa)));
     for (int i = 0; i < n_args; i++) {
         cm_status st = collect(cx, args[i], 0, &cases);
         if (st != CM_OK)
@@ -440,7 +445,8 @@ static const cm_cli_option table[] = {
     {"atol", "A", "absolute tolerance (default 1e-5)", CM_OPT_REAL, offsetof(test_options, atol)},
     {"scale-atol", "S", "more: S times the largest magnitude wanted", CM_OPT_REAL,
      offsetof(test_options, scale_atol)},
-    {"target", "TARGET", "where to run (default cpu)", CM_OPT_TEXT, offsetof(test_options, target)},
+    {"target", "TARGET", "where to run: cpu, or cpu:avx2 to hold it there (default cpu)",
+     CM_OPT_TEXT, offsetof(test_options, target)},
     {"via-plan", NULL, "build a plan, write it, open it, run that", CM_OPT_FLAG,
      offsetof(test_options, via_plan)},
     {"no-optimise", NULL, "run networks as they are written", CM_OPT_FLAG,

@@ -64,6 +64,17 @@ static void row_of(const job *j, int which, int64_t unit, int64_t s, int *input,
     *step = x->dim;
 }
 
+/* Rows from s on that lie one behind the other and can be copied at once. */
+static int64_t run_of(const job *j, int which, int64_t s, int64_t to, int64_t size, int64_t step)
+{
+    const cm_attention *a = j->a;
+    bool past = s < a->past_len;
+    int64_t seq = past ? j->run->p->in[PAST_K + which]->strides[2] : which ? a->v.seq : a->k.seq;
+    if (step != 1 || seq != size)
+        return 1;
+    return (past ? cm_min_i64(to, a->past_len) : to) - s;
+}
+
 source cm_attention_source(const job *j, int which, int64_t unit, int64_t from, int64_t to,
                            float *room)
 {
@@ -81,13 +92,14 @@ source cm_attention_source(const job *j, int which, int64_t unit, int64_t from, 
     char *out = present ? (char *)run->out[1 + which] +
                               (size_t)(unit * j->total * size) * cm_dtype_size(type)
                         : NULL;
-    for (int64_t s = from; s < to; s++) {
+    for (int64_t s = from, n; s < to; s += n) {
         row_of(j, which, unit, s, &input, &at, &step);
+        n = run_of(j, which, s, to, size, step);
         if (out)
-            copy(type, run->in[input], at, step, size,
+            copy(type, run->in[input], at, step, n * size,
                  out + (size_t)(s * size) * cm_dtype_size(type));
         if (!out || type != CM_F32)
-            to_f32(type, run->in[input], at, step, size, room + s * size);
+            to_f32(type, run->in[input], at, step, n * size, room + s * size);
     }
     return (source){out && type == CM_F32 ? (const float *)out : room, size, 1};
 }

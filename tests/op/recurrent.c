@@ -62,10 +62,10 @@ static void chunks(void **state)
     (void)state;
     check("x: f32[10,600,4]\n" WEIGHTS(
         2, 128, 4, 32, 256) "y, h, c = LSTM(x, @w, @r, @b) {direction=\"bidirectional\"}\n"
-                              "return y, h, c\n");
+                            "return y, h, c\n");
     check("x: f32[600,10,4]\n" WEIGHTS(
         1, 96, 4, 32, 192) "y, h = GRU(x, @w, @r, @b) {direction=\"reverse\", layout=1}\n"
-                             "return y, h\n");
+                           "return y, h\n");
 }
 
 static void grus(void **state)

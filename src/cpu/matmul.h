@@ -78,6 +78,7 @@ double cm_matmul_ns(const cm_problem *p, double efficiency);
 /* X(stem, level): cpu/matmul_<stem>.c and the functions of its row. */
 /* clang-format off */
 #define CM_CPU_MATMUL_TACTICS(X)                                                                   \
+    X(matmul_dot, GENERIC)                                                                         \
     X(matmul_packed, GENERIC)                                                                      \
     X(matmul_left, GENERIC)                                                                        \
     X(matmul_pair, GENERIC)                                                                        \

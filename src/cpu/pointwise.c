@@ -72,25 +72,31 @@ const char *cm_pointwise_tile_reject(const cm_problem *p)
     return NULL;
 }
 
-/* Bytes moved per element of the loop, and what walking apart costs: an operand whose neighbours
- * are far from each other takes a cache line each. */
+double cm_pointwise_bytes_per_ns(const cm_target *t, double bytes)
+{
+    double in_cache = t->level == CM_ISA_GENERIC ? 40 : 64;
+    return bytes <= 8 << 20 ? in_cache : cm_cpu_bytes_per_ns(t);
+}
+
+/* What moving the operands takes; one whose neighbours are far from each other takes a cache line for
+ * each. */
 static double memory_ns(const cm_problem *p, const cm_pointwise_shape *s, double n)
 {
-    double ns = 0, rate = cm_cpu_bytes_per_ns(&p->target);
-    int last = s->rank - 1;
-    for (int i = 0; i < p->program->n_operands + p->n_out; i++) {
-        bool in = i < p->program->n_operands;
-        int k = in ? i : i - p->program->n_operands;
+    double bytes = 0, apart = 0;
+    int last = s->rank - 1, n_in = p->program->n_operands;
+    for (int i = 0; i < n_in + p->n_out; i++) {
+        bool in = i < n_in;
+        int k = in ? i : i - n_in;
         const cm_tensor *t = in ? p->in[k] : p->out[k];
         if (!t || (in && !cm_pointwise_reads(p->program, k)))
             continue;
         int64_t stride = (in ? s->in : s->out)[k][last];
         if (stride != 0 && stride != 1 && s->dims[last] != 1)
-            ns += n * 1.5;
+            apart += n * 1.5;
         else
-            ns += (double)cm_tensor_elems(t) * (double)cm_dtype_size(t->dtype) / rate;
+            bytes += (double)cm_tensor_elems(t) * (double)cm_dtype_size(t->dtype);
     }
-    return ns;
+    return apart + bytes / cm_pointwise_bytes_per_ns(&p->target, bytes);
 }
 
 static double element_ns(const cm_problem *p)
@@ -138,6 +144,7 @@ static void compile(job *j, const cm_run *r)
     facts.x_loaded = facts.out_stored = false;
     for (int i = 0; i < p->program->n_operands; i++) {
         cm_tile_view *v = &j->operands[i];
+        facts.one[i] = facts.loaded[i] = false;
         if (!p->in[i])
             continue;
         cm_pointwise_view(v, s, s->in[i], p->in[i]->dtype, r->in[i]);

@@ -14,6 +14,10 @@ bool cm_pointwise_view(cm_tile_view *v, const cm_pointwise_shape *s, const int64
 /* The product of the nest's other axes. */
 int64_t cm_pointwise_rows(const cm_pointwise_shape *s);
 
+/* How fast that many bytes are streamed: they are in a cache where they fit, since somebody has just
+ * written them. */
+double cm_pointwise_bytes_per_ns(const cm_target *t, double bytes);
+
 const char *cm_pointwise_tile_reject(const cm_problem *p);
 /* int64 and double inside: pointwise_wide.c. */
 const char *cm_pointwise_wide_reject(const cm_problem *p);

@@ -10,8 +10,7 @@
 
 #include <math.h>
 
-#include "cpu/cpu.h"
-#include "cpu/tile.h"
+#include "cpu/pointwise.h"
 
 enum {
     SEGMENT = 1024, /* elements folded at a time */
@@ -166,15 +165,15 @@ static double total_ns(const cm_problem *p, const sizes *z)
     double n = (double)z->outer * (double)z->cols * (double)z->count;
     double each = p->program ? cm_tile_cost(p->program, p->target.level) : 0;
     double passes = p->as.reduce.kind == CM_REDUCE_LOG_SUM_EXP ? 3 : 1;
-    each += p->target.level == CM_ISA_GENERIC ? 0.3 : 0.06;
+    each += p->target.level == CM_ISA_GENERIC ? 0.3 : 0.03;
     double bytes = 0;
     for (int i = 0; i < n_data(p); i++) {
         int64_t stride = p->as.reduce.loop.in[i][p->as.reduce.loop.rank - 1];
         double size = (double)cm_dtype_size(p->in[i]->dtype);
-        bytes += (double)cm_tensor_elems(p->in[i]) * (stride > 1 ? 24 : size);
+        bytes += (double)cm_tensor_elems(p->in[i]) * (stride > 1 ? 96 : size);
     }
     double starts = (double)z->outer * (double)z->rows * (double)z->chunks;
-    return passes * (n * each + bytes / cm_cpu_bytes_per_ns(&p->target) + 12 * starts);
+    return passes * (n * each + bytes / cm_pointwise_bytes_per_ns(&p->target, bytes) + 12 * starts);
 }
 
 static double cost(const cm_problem *p, const cm_knobs *k)

@@ -6,8 +6,6 @@
 #include "cpu/gemv_dot.h"
 #include "cpu/simd/vec.h"
 
-#define UNROLL _Pragma("GCC unroll 8")
-
 /* m rows by q columns, both constants where this is inlined. */
 VINLINE void dots(int m, int q, const cm_gemv_dot *d, int64_t j)
 {

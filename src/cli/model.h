@@ -27,7 +27,7 @@ typedef struct cm_model_options {
     const char *precision; /* NULL: fp32 */
     cm_texts keep_fp32;    /* nodes that stay in float32 */
     int64_t threads;
-    const char *isa; /* NULL: what the CPU has */
+    const char *isa;    /* NULL: what the CPU has */
     int64_t max_memory; /* MB; 0: no limit */
     bool no_optimise;
     int64_t stop_after_rewrite; /* 0: never */

@@ -20,7 +20,6 @@
 #endif
 enum { NV = 2, NR = VW * NV };
 
-
 /* Small tiles keep several sums per element, or they would wait for one addition after the other. */
 #define SETS(mr, nv) ((mr) * (nv) >= 8 ? 1 : (mr) * (nv) >= 4 ? 2 : 4)
 

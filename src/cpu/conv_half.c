@@ -23,10 +23,39 @@ static size_t wide_bytes(const cm_tensor *t)
     return cm_round_up((size_t)cm_tensor_elems(t) * sizeof(float), 64);
 }
 
+/* Knobs name the tactic (0: not chosen yet) and hold its own: weights are packed for both, and a problem of
+ * another size may be cheaper with others. */
+enum { OWN_KNOBS = CM_COUNT(((cm_knobs *)NULL)->v) - 1 };
+
+static int32_t number_of(const cm_tactic *t)
+{
+    uint32_t h = 2166136261u;
+    for (const char *p = t->name; *p; p++)
+        h = (h ^ (unsigned char)*p) * 16777619u;
+    return (int32_t)(h >> 1) | 1;
+}
+
+static bool take_chosen(wide *w, const cm_knobs *k)
+{
+    for (int i = 0; i < cm_cpu_conv.n; i++) {
+        if (number_of(&cm_cpu_conv.rows[i]) != k->v[0])
+            continue;
+        w->tactic = &cm_cpu_conv.rows[i];
+        w->knobs = (cm_knobs){0};
+        for (int j = 0; j < OWN_KNOBS; j++)
+            w->knobs.v[j] = k->v[1 + j];
+        w->ns = w->tactic->cost(&w->p, &w->knobs);
+        return true;
+    }
+    return false;
+}
+
 /* The cheapest tactic; each is asked for its first setting. */
-static void choose(wide *w)
+static void choose(wide *w, const cm_knobs *k)
 {
     w->tactic = NULL;
+    if (k && take_chosen(w, k))
+        return;
     for (int i = 0; i < cm_cpu_conv.n; i++) {
         const cm_tactic *t = &cm_cpu_conv.rows[i];
         cm_knobs knobs[CM_MAX_KNOBS] = {0};
@@ -42,7 +71,7 @@ static void choose(wide *w)
     }
 }
 
-static void widen(const cm_problem *p, wide *w)
+static void widen(const cm_problem *p, const cm_knobs *k, wide *w)
 {
     w->p = *p;
     for (int i = 0; i < p->n_in && i < 3; i++) {
@@ -61,7 +90,7 @@ static void widen(const cm_problem *p, wide *w)
     w->p.out = w->outs;
     w->p.epilogue = NULL;
     w->p.n_operands = 0;
-    choose(w);
+    choose(w, k);
 }
 
 static bool is_half(cm_dtype t)
@@ -86,22 +115,24 @@ const char *cm_cpu_conv_half_reject(const cm_problem *p)
     const char *why = cm_epilogue_reject(p, columns(p));
     if (why)
         return why;
-    widen(p, &w);
+    widen(p, NULL, &w);
     return w.tactic ? NULL : "no tactic takes it in float32";
 }
 
 int cm_cpu_conv_half_knobs(const cm_problem *p, cm_knobs *out)
 {
-    (void)p;
-    *out = (cm_knobs){0};
+    wide w;
+    widen(p, NULL, &w);
+    *out = (cm_knobs){{number_of(w.tactic)}};
+    for (int i = 0; i < OWN_KNOBS; i++)
+        out->v[1 + i] = w.knobs.v[i];
     return 1;
 }
 
 double cm_cpu_conv_half_cost(const cm_problem *p, const cm_knobs *k)
 {
-    (void)k;
     wide w;
-    widen(p, &w);
+    widen(p, k, &w);
     double elems = (double)cm_tensor_elems(p->in[0]) + (double)cm_tensor_elems(p->out[0]);
     return w.ns + 6 * elems / cm_cpu_bytes_per_ns(&p->target);
 }
@@ -115,20 +146,18 @@ static size_t packed_bytes(const wide *w)
 
 size_t cm_cpu_conv_half_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
 {
-    (void)k;
     wide w;
     if (input != 1)
         return 0;
-    widen(p, &w);
+    widen(p, k, &w);
     return packed_bytes(&w) + wide_bytes(p->in[1]);
 }
 
 void cm_cpu_conv_half_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
                            void *to, cm_threads *threads)
 {
-    (void)k;
     wide w;
-    widen(p, &w);
+    widen(p, k, &w);
     size_t bytes = packed_bytes(&w);
     float *widened = (float *)((char *)to + bytes);
     cm_cpu_rows_kernels(p->target.level)
@@ -139,9 +168,8 @@ void cm_cpu_conv_half_pack(const cm_problem *p, const cm_knobs *k, int input, co
 
 size_t cm_cpu_conv_half_workspace(const cm_problem *p, const cm_knobs *k)
 {
-    (void)k;
     wide w;
-    widen(p, &w);
+    widen(p, k, &w);
     size_t bytes = wide_bytes(p->in[0]) + wide_bytes(p->out[0]);
     if (p->as.conv.bias)
         bytes += wide_bytes(p->in[2]);
@@ -192,7 +220,7 @@ cm_status cm_cpu_conv_half_run(const cm_run *r)
 {
     const cm_problem *p = r->p;
     wide w;
-    widen(p, &w);
+    widen(p, r->k, &w);
     char *space = r->workspace;
     narrowing n = {.y = (float *)space};
     const void *in[3] = {NULL};

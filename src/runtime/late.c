@@ -62,14 +62,15 @@ static cm_status gather(cm_ctx *cx, cm_context *c, const cm_plan_step *step, cm_
     return CM_OK;
 }
 
-static bool outputs_known(cm_ctx *cx, const cm_context *c, const cm_ready_step *s,
-                          const cm_solution *sol, const operands *x)
+static bool outputs_known(cm_ctx *cx, const cm_context *c, const cm_ready_step *s, cm_solution *sol,
+                          const operands *x)
 {
     cm_arena symbols;
     cm_dim_table *dims;
     cm_arena_init(&symbols, c->allocator);
     bool known = cm_dim_table_create(cx, &symbols, &dims) == CM_OK &&
                  cm_form_outputs(cx, dims, s, sol->in, x->outs);
+    sol->late.failed |= symbols.failed | cx->scratch->failed;
     cm_arena_deinit(&symbols);
     for (int o = 0; known && o < s->plan->n_out; o++)
         known =
@@ -77,10 +78,27 @@ static bool outputs_known(cm_ctx *cx, const cm_context *c, const cm_ready_step *
     return known;
 }
 
+static cm_status form(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+{
+    operands x;
+    CM_TRY(gather(cx, c, s->plan, sol, &x));
+    if (!outputs_known(cx, c, s, sol, &x) ||
+        !cm_form_problem(&sol->late, s, sol->in, x.constant, (const cm_tensor *const *)x.outs,
+                         &c->target, cm_threads_count(c->threads), &sol->p))
+        return sol->late.failed ? cm_fail_memory(cx) : CM_OK;
+    sol->p.lean = c->lean;
+    cm_select(c, s, &sol->p, &sol->choice);
+    const cm_tactic *t = sol->choice.tactic;
+    for (int i = 0; t && i < sol->p.n_in; i++)
+        CM_TRY(cm_packed_input(cx, c->engine, s, &sol->p, &sol->choice, i, c->threads,
+                               &sol->packed[i]));
+    sol->workspace = t && t->workspace ? t->workspace(&sol->p, &sol->choice.knobs) : 0;
+    return cm_room_reserve(cx, &c->late_workspace, sol->workspace, 0);
+}
+
 cm_status cm_prepare_late(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
 {
-    const cm_plan_step *step = s->plan;
-    if (!s->problem || !takes(c, step)) {
+    if (!s->problem || !takes(c, s->plan)) {
         sol->choice.tactic = NULL;
         sol->formed = false;
         return CM_OK;
@@ -92,19 +110,8 @@ cm_status cm_prepare_late(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_
     if (!sol->late.allocator && !sol->late.first)
         cm_arena_init(&sol->late, c->allocator);
     cm_arena_reset(&sol->late);
-    operands x;
-    CM_TRY(gather(cx, c, step, sol, &x));
+    sol->late.failed = cx->scratch->failed = 0;
+    CM_TRY(form(cx, c, s, sol));
     sol->formed = true;
-    if (!outputs_known(cx, c, s, sol, &x))
-        return CM_OK;
-    if (!cm_form_problem(&sol->late, s, sol->in, x.constant, (const cm_tensor *const *)x.outs,
-                         &c->target, cm_threads_count(c->threads), &sol->p))
-        return CM_OK;
-    cm_select(c, s, &sol->p, &sol->choice);
-    const cm_tactic *t = sol->choice.tactic;
-    for (int i = 0; t && i < sol->p.n_in; i++)
-        CM_TRY(cm_packed_input(cx, c->engine, s, &sol->p, &sol->choice, i, c->threads,
-                               &sol->packed[i]));
-    sol->workspace = t && t->workspace ? t->workspace(&sol->p, &sol->choice.knobs) : 0;
-    return cm_room_reserve(cx, &c->late_workspace, sol->workspace, 0);
+    return CM_OK;
 }

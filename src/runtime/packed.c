@@ -10,6 +10,7 @@ struct cm_packed {
     int32_t value;
     int input;
     const cm_tactic *tactic;
+    int level;
     cm_knobs knobs;
     const cm_ready_step *step;
     void *data;
@@ -23,12 +24,13 @@ static bool same_operator(const cm_ready_step *a, const cm_ready_step *b)
                        memcmp(a->plan->attr_bytes, b->plan->attr_bytes, a->plan->attr_n) == 0));
 }
 
-static const cm_packed *find(const cm_engine *e, const cm_ready_step *s, const cm_choice *c, int i,
-                             size_t bytes)
+static const cm_packed *find(const cm_engine *e, const cm_ready_step *s, const cm_problem *problem,
+                             const cm_choice *c, int i, size_t bytes)
 {
     int32_t value = s->plan->in[i].value;
     for (const cm_packed *p = e->packed; p; p = p->next)
-        if (p->value == value && p->input == i && p->tactic == c->tactic && p->bytes == bytes &&
+        if (p->value == value && p->input == i && p->tactic == c->tactic &&
+            p->level == problem->target.level && p->bytes == bytes &&
             memcmp(&p->knobs, &c->knobs, sizeof p->knobs) == 0 && same_operator(p->step, s))
             return p;
     return NULL;
@@ -45,6 +47,7 @@ static cm_status add(cm_ctx *cx, cm_engine *e, const cm_ready_step *s, const cm_
                      .value = s->plan->in[i].value,
                      .input = i,
                      .tactic = c->tactic,
+                     .level = p->target.level,
                      .knobs = c->knobs,
                      .step = s,
                      .bytes = bytes};
@@ -73,7 +76,7 @@ cm_status cm_packed_input(cm_ctx *cx, cm_engine *e, const cm_ready_step *s, cons
     if (!bytes)
         return CM_OK;
     pthread_mutex_lock(&e->packing);
-    const cm_packed *k = find(e, s, c, i, bytes);
+    const cm_packed *k = find(e, s, p, c, i, bytes);
     cm_status st = k ? CM_OK : add(cx, e, s, p, c, i, bytes, threads, &k);
     if (st == CM_OK)
         *out = k->data;

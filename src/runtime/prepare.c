@@ -131,7 +131,7 @@ static cm_status shape_step(preparing *p, const cm_ready_step *s)
     for (int o = 0; known && o < s->plan->n_out; o++)
         known = !d->outs[o] || usable(&d->out[o]);
     if (!known) {
-        *d->sol = (cm_solution){.way = CM_WAY_LATE};
+        *d->sol = (cm_solution){.way = CM_WAY_LATE, .late = d->sol->late};
         cm_arena_restore(&p->c->bound_arena, mark);
         need_plain(p, s->plan->in, s->plan->n_in);
         return CM_OK;
@@ -466,6 +466,7 @@ static void forget(cm_context *c)
         c->slots[i].planned = 0;
     }
     cm_arena_reset(&c->bound_arena);
+    c->bound_arena.failed = 0;
     c->packed_bytes = 0;
 }
 
@@ -487,6 +488,9 @@ cm_status cm_prepare(cm_ctx *cx, cm_context *c)
     cm_status st = cm_dim_table_create(cx, &symbols, &p.dims);
     if (st == CM_OK)
         st = prepare(&p);
+    /* Rules and fills that ran out of memory only said that they do not know. */
+    if (st == CM_OK && (scratch.failed || symbols.failed || c->bound_arena.failed))
+        st = cm_fail_memory(cx);
     cx->scratch = outer;
     cm_arena_deinit(&symbols);
     cm_arena_deinit(&scratch);

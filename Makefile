@@ -20,7 +20,7 @@ WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpo
             -Wno-missing-field-initializers
 CFLAGS   := -std=gnu11 $(OPT) -g -fPIC -fvisibility=hidden -ffp-contract=off -pthread $(WARN) \
             $(SANFLAGS) $(EXTRA_CFLAGS)
-LDLIBS   := -lpthreadpool -lcpuinfo -lz -ljansson -ljpeg -lpng -lpcre2-8 -ldl -lm -pthread
+LDLIBS   := -lcpuinfo -lz -ljansson -ljpeg -lpng -lpcre2-8 -ldl -lm -pthread
 LDFLAGS  := $(SANFLAGS) -Wl,--as-needed
 WHOLE    = -Wl,--whole-archive $(B)/libcameo.a -Wl,--no-whole-archive
 

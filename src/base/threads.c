@@ -1,30 +1,128 @@
-/* threads.c -- pthreadpool behind a range interface.
- * SPDX-License-Identifier: Apache-2.0 */
+/* threads.c -- a pool whose caller never waits for a thread that has not begun.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A loop is cut into pieces that are handed out by a counter; the caller takes pieces like every other
+ * thread, and waits only for those that somebody has taken. A worker that the system did not run in time
+ * takes none, and costs nothing: small loops stay small on a busy machine.
+ *
+ * The counter is one word with the loop's number in its upper half, so that a worker that comes late cannot
+ * take a piece of a loop that it has not read: taking is a compare-and-swap of the whole word, and the word
+ * is closed before a new loop's description is written. */
 #include "base/threads.h"
 
-#include <pthreadpool.h>
+#include <errno.h>
+#include <immintrin.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/size.h"
 
-/* pthreadpool is not built for ThreadSanitizer, which must be told that a piece runs after the call
- * began and before it ends. */
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
-#define GIVE(p) __tsan_release(p)
-#define TAKE(p) __tsan_acquire(p)
-#else
-#define GIVE(p) ((void)(p))
-#define TAKE(p) ((void)(p))
-#endif
-
-enum { MOST_THREADS = 1024 }; /* pthreadpool waits for ever for one that cannot be started */
+enum {
+    MOST_THREADS = 1024,
+    SPINS =
+        2000, /* looks at the next loop's number before a worker sleeps: some tens of microseconds */
+};
 
 struct cm_threads {
     const cm_allocator *allocator;
-    pthreadpool_t pool; /* NULL: inline */
-    int n;
+    int n, n_workers; /* with the caller; without */
+    pthread_t *workers;
+    /* The loop. Written while the ticket is closed; read by workers that may find it closed after all. */
+    _Atomic(cm_range_fn) fn;
+    _Atomic(void *) arg;
+    _Atomic int64_t total, tile;
+    _Alignas(64) _Atomic uint64_t ticket; /* loop number << 32 | next piece */
+    _Alignas(64) _Atomic int64_t left;    /* pieces that are not done */
+    _Alignas(64) _Atomic uint32_t number; /* of the latest loop; workers sleep on it */
+    _Atomic int sleepers;
+    _Atomic bool stop;
 };
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int n)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+/* Take pieces until none is left. */
+static void take_pieces(cm_threads *t)
+{
+    uint64_t ticket = atomic_load_explicit(&t->ticket, memory_order_acquire);
+    for (;;) {
+        int64_t piece = (int64_t)(uint32_t)ticket;
+        int64_t total = atomic_load_explicit(&t->total, memory_order_relaxed);
+        int64_t tile = atomic_load_explicit(&t->tile, memory_order_relaxed);
+        cm_range_fn fn = atomic_load_explicit(&t->fn, memory_order_relaxed);
+        void *arg = atomic_load_explicit(&t->arg, memory_order_relaxed);
+        if ((uint32_t)ticket == UINT32_MAX || tile < 1 || piece > (total - 1) / tile)
+            return;
+        if (!atomic_compare_exchange_weak_explicit(&t->ticket, &ticket, ticket + 1,
+                                                   memory_order_acq_rel, memory_order_acquire))
+            continue; /* `ticket` is the word as it is now */
+        int64_t begin = piece * tile;
+        fn(arg, begin, cm_min_i64(begin + tile, total));
+        atomic_fetch_sub_explicit(&t->left, 1, memory_order_acq_rel);
+        ticket = atomic_load_explicit(&t->ticket, memory_order_acquire);
+    }
+}
+
+static uint32_t wait_for_loop(cm_threads *t, uint32_t seen)
+{
+    for (int i = 0; i < SPINS; i++) {
+        uint32_t now = atomic_load_explicit(&t->number, memory_order_acquire);
+        if (now != seen)
+            return now;
+        _mm_pause();
+    }
+    atomic_fetch_add(&t->sleepers, 1);
+    while (atomic_load(&t->number) == seen)
+        futex_wait(&t->number, seen);
+    atomic_fetch_sub(&t->sleepers, 1);
+    return atomic_load(&t->number);
+}
+
+static void *work(void *user)
+{
+    cm_threads *t = user;
+    uint32_t seen = 0;
+    for (;;) {
+        seen = wait_for_loop(t, seen);
+        if (atomic_load_explicit(&t->stop, memory_order_acquire))
+            return NULL;
+        take_pieces(t);
+    }
+}
+
+static void announce(cm_threads *t, int wanted)
+{
+    atomic_fetch_add(&t->number, 1);
+    int asleep = atomic_load(&t->sleepers); /* after the number: a sleeper looked at it before */
+    if (asleep > 0)
+        futex_wake(&t->number, asleep < wanted ? asleep : wanted);
+}
+
+static void stop_workers(cm_threads *t)
+{
+    atomic_store(&t->stop, true);
+    announce(t, MOST_THREADS);
+    for (int i = 0; i < t->n_workers; i++)
+        pthread_join(t->workers[i], NULL);
+}
+
+static void release(cm_threads *t)
+{
+    cm_release(t->allocator, t->workers, (size_t)t->n * sizeof *t->workers);
+    cm_release(t->allocator, t, sizeof *t);
+}
 
 cm_status cm_threads_create(cm_ctx *cx, int n, cm_threads **out)
 {
@@ -32,15 +130,23 @@ cm_status cm_threads_create(cm_ctx *cx, int n, cm_threads **out)
         n = cm_cpu_cores();
     if (n > MOST_THREADS)
         n = MOST_THREADS;
-    cm_threads *t = cm_alloc(cx->allocator, sizeof *t, 16);
+    cm_threads *t = cm_alloc(cx->allocator, sizeof *t, 64);
     if (!t)
         return cm_fail_memory(cx);
-    *t = (cm_threads){.allocator = cx->allocator, .n = n};
-    if (n > 1) {
-        t->pool = pthreadpool_create((size_t)n);
-        if (!t->pool) {
-            cm_release(cx->allocator, t, sizeof *t);
-            return cm_fail(cx, CM_ERR_MEMORY, "cannot start %d threads", n);
+    memset(t, 0, sizeof *t);
+    t->allocator = cx->allocator;
+    t->n = n;
+    t->workers = cm_alloc(cx->allocator, (size_t)n * sizeof *t->workers, 16);
+    if (!t->workers) {
+        cm_release(t->allocator, t, sizeof *t);
+        return cm_fail_memory(cx);
+    }
+    for (; t->n_workers < n - 1; t->n_workers++) {
+        int error = pthread_create(&t->workers[t->n_workers], NULL, work, t);
+        if (error) {
+            stop_workers(t);
+            release(t);
+            return cm_fail(cx, CM_ERR_MEMORY, "cannot start %d threads: %s", n, strerror(error));
         }
     }
     *out = t;
@@ -51,9 +157,8 @@ void cm_threads_destroy(cm_threads *t)
 {
     if (!t)
         return;
-    if (t->pool)
-        pthreadpool_destroy(t->pool);
-    cm_release(t->allocator, t, sizeof *t);
+    stop_workers(t);
+    release(t);
 }
 
 int cm_threads_count(const cm_threads *t)
@@ -61,17 +166,15 @@ int cm_threads_count(const cm_threads *t)
     return t ? t->n : 1;
 }
 
-typedef struct {
-    cm_range_fn fn;
-    void *arg;
-} call;
-
-static void run_piece(void *user, size_t start, size_t count)
+/* Only pieces that somebody has taken are waited for. */
+static void wait_until_done(cm_threads *t)
 {
-    call *c = user;
-    TAKE(c);
-    c->fn(c->arg, (int64_t)start, (int64_t)(start + count));
-    GIVE(c);
+    for (int i = 0; atomic_load_explicit(&t->left, memory_order_acquire) > 0; i++) {
+        if (i < SPINS)
+            _mm_pause();
+        else
+            sched_yield();
+    }
 }
 
 void cm_parallel(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *arg)
@@ -80,14 +183,23 @@ void cm_parallel(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *
         return;
     if (grain < 1)
         grain = 1;
-    if (!t || !t->pool || n <= grain) {
+    if (!t || t->n_workers == 0 || n <= grain) {
         fn(arg, 0, n);
         return;
     }
     /* A few pieces per thread, so that an unlucky one does not hold up the rest. */
     int64_t tile = cm_max_i64(grain, cm_ceil_div(n, (int64_t)t->n * 4));
-    call c = {fn, arg};
-    GIVE(&c);
-    pthreadpool_parallelize_1d_tile_1d(t->pool, run_piece, &c, (size_t)n, (size_t)tile, 0);
-    TAKE(&c);
+    int64_t pieces = cm_ceil_div(n, tile);
+    uint64_t loop = ((atomic_load_explicit(&t->ticket, memory_order_relaxed) >> 32) + 1) << 32;
+    atomic_store_explicit(&t->ticket, loop | UINT32_MAX, memory_order_release); /* closed */
+    atomic_thread_fence(memory_order_seq_cst);
+    atomic_store_explicit(&t->fn, fn, memory_order_relaxed);
+    atomic_store_explicit(&t->arg, arg, memory_order_relaxed);
+    atomic_store_explicit(&t->total, n, memory_order_relaxed);
+    atomic_store_explicit(&t->tile, tile, memory_order_relaxed);
+    atomic_store_explicit(&t->left, pieces, memory_order_relaxed);
+    atomic_store_explicit(&t->ticket, loop, memory_order_release);
+    announce(t, (int)cm_min_i64(pieces - 1, t->n_workers));
+    take_pieces(t);
+    wait_until_done(t);
 }

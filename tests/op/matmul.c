@@ -87,7 +87,7 @@ static void check_within(product *p, double tolerance, int hurt, const char *onl
     bool constant[2] = {maybe(2), maybe(2)};
     for (int i = 0; i < operands; i++) {
         shape s = maybe(3) ? p->out : broadcasting(&p->out);
-        sprintf(name, "o%d", i);
+        snprintf(name, sizeof name, "o%d", i);
         put_operand(&to, name, p->type, &s, constant[i], 4 + i);
     }
     to += sprintf(to, "y = %s(%sa, %sb", p->op, p->a_constant ? "@" : "", p->b_constant ? "@" : "");

@@ -65,8 +65,35 @@ static void every_index_is_visited_once(void **state)
     assert_int_equal(cm_threads_count(NULL), 1);
 }
 
+static void add(void *arg, int64_t begin, int64_t end)
+{
+    int64_t *sums = arg;
+    for (int64_t i = begin; i < end; i++)
+        sums[i] += i;
+}
+
+/* Thousands of short loops, one right after the other: what a network of small layers is. */
+static void loops_follow_each_other(void **state)
+{
+    (void)state;
+    cm_ctx cx = {0};
+    cm_threads *t;
+    int64_t sums[64] = {0};
+    assert_int_equal(cm_threads_create(&cx, 4, &t), CM_OK);
+    for (int i = 0; i < 20000; i++)
+        cm_parallel(t, 64, 1, add, sums);
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(sums[i], 20000 * i);
+    cm_threads_destroy(t);
+    cm_parallel(NULL, 64, 1, add, sums);
+    assert_int_equal(sums[63], 20001 * 63);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_index_is_visited_once)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_index_is_visited_once),
+        cmocka_unit_test(loops_follow_each_other),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,7 @@ struct cm_threads {
     _Atomic(cm_range_fn) fn;
     _Atomic(void *) arg;
     _Atomic int64_t total, tile;
+    _Atomic(const cm_ctx *) watched;      /* NULL: nobody can stop it */
     _Alignas(64) _Atomic uint64_t ticket; /* loop number << 32 | next piece */
     _Alignas(64) _Atomic int64_t left;    /* pieces that are not done */
     _Alignas(64) _Atomic uint32_t number; /* of the latest loop; workers sleep on it */
@@ -69,7 +70,8 @@ static void take_pieces(cm_threads *t)
                                                    memory_order_acq_rel, memory_order_acquire))
             continue; /* `ticket` is the word as it is now */
         int64_t begin = piece * tile;
-        fn(arg, begin, cm_min_i64(begin + tile, total));
+        if (!cm_threads_stopped(t))
+            fn(arg, begin, cm_min_i64(begin + tile, total));
         atomic_fetch_sub_explicit(&t->left, 1, memory_order_acq_rel);
         ticket = atomic_load_explicit(&t->ticket, memory_order_acquire);
     }
@@ -177,6 +179,35 @@ static void wait_until_done(cm_threads *t)
     }
 }
 
+void cm_threads_watch(cm_threads *t, const cm_ctx *cx)
+{
+    atomic_store_explicit(&t->watched, cx, memory_order_relaxed);
+}
+
+bool cm_threads_stopped(const cm_threads *t)
+{
+    const cm_ctx *cx = t ? atomic_load_explicit(&t->watched, memory_order_relaxed) : NULL;
+    return cx && cm_is_cancelled(cx);
+}
+
+/* Pieces that a thread gets on average: a few, so that an unlucky one does not hold up the rest; more where
+ * time may run out. */
+static int64_t pieces_each(const cm_threads *t)
+{
+    const cm_ctx *cx = atomic_load_explicit(&t->watched, memory_order_relaxed);
+    return cx && cx->deadline_ns ? 32 : 4;
+}
+
+static void run_inline(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *arg)
+{
+    const cm_ctx *cx = t ? atomic_load_explicit(&t->watched, memory_order_relaxed) : NULL;
+    int64_t tile = n;
+    if (cx && cx->deadline_ns)
+        tile = cm_max_i64(grain, cm_ceil_div(n, pieces_each(t)));
+    for (int64_t i = 0; i < n && (tile == n || !cm_is_cancelled(cx)); i += tile)
+        fn(arg, i, cm_min_i64(i + tile, n));
+}
+
 void cm_parallel(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *arg)
 {
     if (n <= 0)
@@ -184,11 +215,10 @@ void cm_parallel(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *
     if (grain < 1)
         grain = 1;
     if (!t || t->n_workers == 0 || n <= grain) {
-        fn(arg, 0, n);
+        run_inline(t, n, grain, fn, arg);
         return;
     }
-    /* A few pieces per thread, so that an unlucky one does not hold up the rest. */
-    int64_t tile = cm_max_i64(grain, cm_ceil_div(n, (int64_t)t->n * 4));
+    int64_t tile = cm_max_i64(grain, cm_ceil_div(n, t->n * pieces_each(t)));
     int64_t pieces = cm_ceil_div(n, tile);
     uint64_t loop = ((atomic_load_explicit(&t->ticket, memory_order_relaxed) >> 32) + 1) << 32;
     atomic_store_explicit(&t->ticket, loop | UINT32_MAX, memory_order_release); /* closed */

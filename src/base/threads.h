@@ -16,6 +16,13 @@ cm_status cm_threads_create(cm_ctx *cx, int n, cm_threads **out) CM_MUST_USE;
 void cm_threads_destroy(cm_threads *t);
 int cm_threads_count(const cm_threads *t); /* t may be NULL: 1 */
 
+/* From now on loops stop early, pieces left out, when that job is cancelled or out of time; whoever runs
+ * them asks cm_check_cancel afterwards. NULL: no longer. */
+void cm_threads_watch(cm_threads *t, const cm_ctx *cx);
+
+/* Is it so? For loops of a kernel's own that take long. t may be NULL. */
+bool cm_threads_stopped(const cm_threads *t);
+
 typedef void (*cm_range_fn)(void *arg, int64_t begin, int64_t end);
 /* Call fn over [0, n) in pieces of at least `grain`, from several threads at once, and wait.
  * t may be NULL: inline. fn must not fail; it records failures in arg. */

@@ -214,6 +214,7 @@ cm_matmul_grid cm_matmul_cut(int64_t batch, int64_t m_units, int64_t n_units, bo
 }
 
 typedef struct {
+    cm_threads *threads;
     const cm_matmul_grid *g;
     cm_matmul_piece_fn fn;
     void *arg;
@@ -227,7 +228,8 @@ static void work(void *arg, int64_t begin, int64_t end)
     int64_t pieces = g->batch * g->rows * g->cols;
     for (int64_t worker = begin; worker < end; worker++) {
         int64_t i;
-        while ((i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < pieces)
+        while ((i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < pieces &&
+               !cm_threads_stopped(j->threads))
             j->fn(j->arg, worker, i / (g->rows * g->cols), i / g->cols % g->rows, i % g->cols);
     }
 }
@@ -237,13 +239,16 @@ void cm_matmul_run_grid(cm_threads *t, const cm_matmul_grid *g, cm_matmul_piece_
     if (g->workers <= 1) {
         for (int64_t b = 0; b < g->batch; b++) {
             for (int64_t i = 0; i < g->rows; i++) {
-                for (int64_t j = 0; j < g->cols; j++)
+                for (int64_t j = 0; j < g->cols; j++) {
+                    if (cm_threads_stopped(t))
+                        return;
                     fn(arg, 0, b, i, j);
+                }
             }
         }
         return;
     }
-    grid_job job = {.g = g, .fn = fn, .arg = arg, .next = 0};
+    grid_job job = {.threads = t, .g = g, .fn = fn, .arg = arg, .next = 0};
     cm_parallel(t, g->workers, 1, work, &job);
 }
 

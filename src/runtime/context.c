@@ -334,7 +334,11 @@ static cm_status run(cm_ctx *cx, cm_context *c)
     CM_TRY(cm_context_bind(cx, c));
     CM_TRY(place_inputs(cx, c));
     direct_outputs(c);
-    CM_TRY(cm_run_list(cx, c, 0));
+    cm_threads_watch(c->threads, cx);
+    cm_status st = cm_run_list(cx, c, 0);
+    cm_threads_watch(c->threads, NULL);
+    CM_TRY(st);
+    CM_TRY(cm_check_cancel(cx)); /* the last step may have stopped early */
     CM_TRY(deliver_all(cx, c));
     c->ran = true;
     return CM_OK;

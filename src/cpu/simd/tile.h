@@ -11,8 +11,9 @@
     static void name(float *to, const float *a, const float *b, const float *c, int64_t n)         \
     {                                                                                              \
         (void)b, (void)c;                                                                          \
-        const vf sa = vf_set(n > 0 ? *a : 0), sb = b && n > 0 ? vf_set(*b) : vf_zero(),            \
-                 sc = c && n > 0 ? vf_set(*c) : vf_zero();                                         \
+        if (n <= 0)                                                                                \
+            return;                                                                                \
+        const vf sa = get_x##_ONCE(a), sb = get_y##_ONCE(b), sc = get_z##_ONCE(c);                 \
         (void)sa, (void)sb, (void)sc;                                                              \
         int64_t i = 0;                                                                             \
         for (; i + VW <= n; i += VW) {                                                             \
@@ -27,6 +28,10 @@
             vf_store_n(to + i, value, rest);                                                       \
         }                                                                                          \
     }
+/* What is loaded before the loop. Arguments that a function does not have point nowhere. */
+#define EACH_ONCE(p)    vf_zero()
+#define ONE_ONCE(p)     vf_set(*p)
+#define NONE_ONCE(p)    vf_zero()
 #define EACH(p, s)      vf_load(p + i)
 #define EACH_REST(p, s) vf_load_n(p + i, rest)
 #define ONE(p, s)       s

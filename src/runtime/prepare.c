@@ -176,8 +176,8 @@ static bool has_channels(const cm_tensor *t)
 
 static bool may_be_last(const draft *d, int i)
 {
-    return d->sol->in[i] && !d->constant[i] && has_channels(&d->in[i]) && d->outs[0] &&
-           d->in[i].rank == d->out[0].rank;
+    return d->sol->in[i] && !d->constant[i] && has_channels(&d->in[i]) && d->s->plan->n_out > 0 &&
+           d->outs[0] && d->in[i].rank == d->out[0].rank;
 }
 
 static void set_layout(cm_tensor *t, bool last)
@@ -203,8 +203,9 @@ static void set_layouts(draft *d, bool in_last, bool out_last)
 static bool is_view_of(const draft *d)
 {
     const cm_ready_step *s = d->s;
-    if (!d->outs[0] || !d->sol->in[0] || d->in[0].dtype != d->out[0].dtype ||
-        s->plan->epilogue.program)
+    if (s->plan->n_in < 1 || s->plan->n_out < 1 || s->plan->epilogue.program)
+        return false;
+    if (!d->outs[0] || !d->sol->in[0] || d->in[0].dtype != d->out[0].dtype)
         return false;
     cm_tensor t = d->out[0];
     if (s->op->traits & CM_VIEW) {

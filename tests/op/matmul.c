@@ -76,7 +76,7 @@ static void put_operand(char **to, const char *name, const char *type, const sha
 static void check_within(product *p, double tolerance, int hurt, const char *only, bool must_run)
 {
     static char text[4000];
-    char *to = text, name[8];
+    char *to = text, name[16];
     const char *program = p->program >= 0 ? programs[p->program] : NULL;
     int operands = !program ? 0 : strstr(program, "$1") ? 2 : strchr(program, '$') ? 1 : 0;
     put_operand(&to, "a", p->type, &p->a, p->a_constant, 1);

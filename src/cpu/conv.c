@@ -2,22 +2,23 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/conv.h"
 
+/* Best guess first. */
+/* clang-format off */
+#define ALL(stem) CM_HAS_WORKSPACE(stem), CM_HAS_PACK(stem)
 static const cm_tactic rows[] = {
-#define X(stem, isa)                                                                               \
-    {.name = #stem,                                                                                \
-     .level = CM_ISA_##isa,                                                                        \
-     .reject = cm_cpu_##stem##_reject,                                                             \
-     .knobs = cm_cpu_##stem##_knobs,                                                               \
-     .cost = cm_cpu_##stem##_cost,                                                                 \
-     .workspace = cm_cpu_##stem##_workspace,                                                       \
-     .pack_bytes = cm_cpu_##stem##_pack_bytes,                                                     \
-     .pack = cm_cpu_##stem##_pack,                                                                 \
-     .run = cm_cpu_##stem##_run},
-    CM_CPU_CONV_TACTICS(X)
-#undef X
-        {NULL}};
+    CM_ROW(conv_depthwise_f32, GENERIC, ALL(conv_depthwise_f32)),
+    CM_ROW(conv_winograd_f4, GENERIC, ALL(conv_winograd_f4), CM_HAS_KNOBS(conv_winograd_f4)),
+    CM_ROW(conv_winograd_f6, GENERIC, ALL(conv_winograd_f6), CM_HAS_KNOBS(conv_winograd_f6)),
+    CM_ROW(conv_winograd_f2, GENERIC, ALL(conv_winograd_f2), CM_HAS_KNOBS(conv_winograd_f2)),
+    CM_ROW(conv_lines_f32, GENERIC, ALL(conv_lines_f32), CM_HAS_KNOBS(conv_lines_f32)),
+    CM_ROW(conv_indirect_f32, GENERIC, ALL(conv_indirect_f32)),
+    CM_ROW(conv_planes_f32, GENERIC, ALL(conv_planes_f32)),
+    CM_ROW(conv_transposed_f32, GENERIC, ALL(conv_transposed_f32)),
+    CM_ROW(conv_half, GENERIC, ALL(conv_half), CM_HAS_KNOBS(conv_half)),
+};
+/* clang-format on */
 
-const cm_cpu_table cm_cpu_conv = {rows, CM_COUNT(rows) - 1};
+const cm_cpu_table cm_cpu_conv = {rows, CM_COUNT(rows)};
 
 int cm_conv_layout_of(const cm_tensor *t)
 {
@@ -74,6 +75,15 @@ const char *cm_conv_reject_common(const cm_problem *p, int n_col_axes)
     if (p->as.conv.bias && (p->in[2]->dtype != CM_F32 || !cm_tensor_is_dense(p->in[2])))
         return "the bias is not dense float32";
     return cm_epilogue_reject(p, n_col_axes);
+}
+
+const char *cm_conv_reject_channels_last(const cm_problem *p)
+{
+    if (!(cm_conv_layout_of(p->in[0]) & cm_conv_layout_of(p->out[0]) & CM_CONV_CHANNELS_LAST))
+        return "channels are not innermost";
+    if (p->out[0]->dtype != CM_F32)
+        return "the output is not float32";
+    return cm_conv_reject_common(p, cm_conv_channel_columns(p->out[0]));
 }
 
 int64_t cm_conv_tap_offset(const cm_problem *p, int64_t tap)

@@ -1,40 +1,31 @@
 /* conv.h -- the tactics for convolutions, and what they share.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A tactic named `stem` is a file that defines cm_cpu_<stem>_reject, _cost, _workspace, _pack_bytes, _pack
- * and _run (those of cm_tactic), and one X() here. It serves every level from its own up: kernels are
- * chosen by p->target.level. */
+ * A tactic is a file that defines the functions of its row, named cm_cpu_<tactic>_reject and so on; the table
+ * is in conv.c. It serves every level from its own up: kernels are chosen by p->target.level. */
 #ifndef CM_CPU_CONV_H
 #define CM_CPU_CONV_H
 
 #include "cpu/cpu.h"
 #include "cpu/epilogue.h"
 
-/* X(stem, level), best guess first. */
-/* clang-format off */
-#define CM_CPU_CONV_TACTICS(X)                                                                     \
-    X(conv_depthwise_f32, GENERIC)                                                                 \
-    X(conv_winograd_f4, GENERIC)                                                                   \
-    X(conv_winograd_f6, GENERIC)                                                                   \
-    X(conv_winograd_f2, GENERIC)                                                                   \
-    X(conv_lines_f32, GENERIC)                                                                     \
-    X(conv_indirect_f32, GENERIC)                                                                  \
-    X(conv_planes_f32, GENERIC)                                                                    \
-    X(conv_transposed_f32, GENERIC)                                                                \
-    X(conv_half, GENERIC)
-/* clang-format on */
-
-#define X(stem, level)                                                                             \
-    const char *cm_cpu_##stem##_reject(const cm_problem *p);                                       \
-    int cm_cpu_##stem##_knobs(const cm_problem *p, cm_knobs *out);                                 \
-    double cm_cpu_##stem##_cost(const cm_problem *p, const cm_knobs *k);                           \
-    size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k);                      \
-    size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);          \
-    void cm_cpu_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, \
-                              void *to, cm_threads *threads);                                      \
-    cm_status cm_cpu_##stem##_run(const cm_run *r);
-CM_CPU_CONV_TACTICS(X)
-#undef X
+/* Each needs workspace where weights are not constant, and packs those that are. */
+#define CONV_TACTIC(stem) CM_TACTIC(stem) CM_TACTIC_WORKSPACE(stem) CM_TACTIC_PACK(stem)
+CONV_TACTIC(conv_depthwise_f32)
+CONV_TACTIC(conv_winograd_f4)
+CONV_TACTIC(conv_winograd_f6)
+CONV_TACTIC(conv_winograd_f2)
+CONV_TACTIC(conv_lines_f32)
+CONV_TACTIC(conv_indirect_f32)
+CONV_TACTIC(conv_planes_f32)
+CONV_TACTIC(conv_transposed_f32)
+CONV_TACTIC(conv_half)
+#undef CONV_TACTIC
+CM_TACTIC_KNOBS(conv_winograd_f4)
+CM_TACTIC_KNOBS(conv_winograd_f6)
+CM_TACTIC_KNOBS(conv_winograd_f2)
+CM_TACTIC_KNOBS(conv_lines_f32)
+CM_TACTIC_KNOBS(conv_half)
 
 /* How an activation [n, c, spatial...] lies in memory; both where they are the same. */
 typedef enum { CM_CONV_ROW_MAJOR = 1, CM_CONV_CHANNELS_LAST = 2 } cm_conv_layout;
@@ -49,6 +40,8 @@ int cm_conv_plane_columns(const cm_tensor *out);
 /* What all tactics want of a problem: float32, epilogues in tiles with `n_col_axes`. A
  * sentence, or NULL. */
 const char *cm_conv_reject_common(const cm_problem *p, int n_col_axes);
+/* The same for those that read and write float32 with the channels innermost. */
+const char *cm_conv_reject_channels_last(const cm_problem *p);
 
 /* What happens to the sums of a channels-last output: `e` on registers; then, unless `simple`, tiles of
  * `plan`. The operator's own bias is part of e. */

@@ -41,13 +41,6 @@ const char *cm_cpu_conv_depthwise_f32_reject(const cm_problem *p)
     return cm_conv_reject_common(p, cm_conv_channel_columns(p->out[0]));
 }
 
-int cm_cpu_conv_depthwise_f32_knobs(const cm_problem *p, cm_knobs *out)
-{
-    (void)p;
-    *out = (cm_knobs){0};
-    return 1;
-}
-
 double cm_cpu_conv_depthwise_f32_cost(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;

@@ -61,7 +61,8 @@ static void choose(wide *w, const cm_knobs *k)
         cm_knobs knobs[CM_MAX_KNOBS] = {0};
         if (t->level > w->p.target.level || t->reject(&w->p))
             continue;
-        (void)t->knobs(&w->p, knobs);
+        if (t->knobs)
+            (void)t->knobs(&w->p, knobs);
         double ns = t->cost(&w->p, knobs);
         if (!w->tactic || ns < w->ns) {
             w->tactic = t;

@@ -44,28 +44,12 @@ static int64_t l2_floats(void)
     return (bytes > 0 ? bytes : 256 << 10) / 4;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 const char *cm_cpu_conv_indirect_f32_reject(const cm_problem *p)
 {
     const cm_conv *c = &p->as.conv;
     if (c->transposed)
         return "transposed";
-    if (!(cm_conv_layout_of(p->in[0]) & cm_conv_layout_of(p->out[0]) & CM_CONV_CHANNELS_LAST))
-        return "channels are not innermost";
-    if (p->out[0]->dtype != CM_F32)
-        return "the output is not float32";
-    return cm_conv_reject_common(p, cm_conv_channel_columns(p->out[0]));
-}
-
-int cm_cpu_conv_indirect_f32_knobs(const cm_problem *p, cm_knobs *out)
-{
-    (void)p;
-    *out = (cm_knobs){0};
-    return 1;
+    return cm_conv_reject_channels_last(p);
 }
 
 /* Columns are computed in whole vectors; short sums spend their time on beginning and end. */
@@ -96,7 +80,7 @@ size_t cm_cpu_conv_indirect_f32_pack_bytes(const cm_problem *p, const cm_knobs *
     const cm_conv *c = &p->as.conv;
     if (input != 1)
         return 0;
-    int64_t panels = ceil_div(c->c_out / c->groups, cm_gemm_f32_kernel_of(p->target.level)->nr);
+    int64_t panels = cm_ceil_div(c->c_out / c->groups, cm_gemm_f32_kernel_of(p->target.level)->nr);
     return (size_t)(panel_floats(p) * panels * c->groups) * sizeof(float);
 }
 
@@ -120,7 +104,7 @@ void cm_cpu_conv_indirect_f32_pack(const cm_problem *p, const cm_knobs *k, int i
     const cm_conv *c = &p->as.conv;
     const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
     int64_t c_in = c->c_in / c->groups, c_out = c->c_out / c->groups, taps = cm_conv_taps(c);
-    int64_t panel = panel_floats(p), panels = ceil_div(c_out, g->nr);
+    int64_t panel = panel_floats(p), panels = cm_ceil_div(c_out, g->nr);
     const int64_t *stride = p->in[1]->strides;
     for (int64_t group = 0; group < c->groups; group++)
         for (int64_t tap = 0; tap < taps; tap++)
@@ -282,10 +266,10 @@ static void divide(job *j, int threads)
     if (pieces > 1 && whole > j->pixels * j->c_in)
         j->splits = cm_min_i64(j->panels, pieces);
     else if (pieces > 1)
-        j->block = cm_min_i64(j->block, ceil_div(j->tiles, pieces));
-    j->blocks = ceil_div(j->tiles, j->block);
+        j->block = cm_min_i64(j->block, cm_ceil_div(j->tiles, pieces));
+    j->blocks = cm_ceil_div(j->tiles, j->block);
     if (pieces > 1 && j->blocks * j->splits * c->groups < pieces)
-        j->splits = cm_min_i64(j->panels, ceil_div(pieces, j->blocks * c->groups));
+        j->splits = cm_min_i64(j->panels, cm_ceil_div(pieces, j->blocks * c->groups));
 }
 
 cm_status cm_cpu_conv_indirect_f32_run(const cm_run *r)
@@ -304,7 +288,7 @@ cm_status cm_cpu_conv_indirect_f32_run(const cm_run *r)
              .c_out = c->c_out / c->groups,
              .panel = panel_floats(p),
              .splits = 1};
-    j.panels = ceil_div(j.c_out, j.g->nr);
+    j.panels = cm_ceil_div(j.c_out, j.g->nr);
     float *zero = r->workspace;
     memset(zero, 0, (size_t)j.c_in * sizeof *zero);
     cm_conv_sink_init(&j.sink, r, zero + j.c_in);

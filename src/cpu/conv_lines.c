@@ -47,11 +47,6 @@ typedef struct {
     int64_t group, n, oz, oy, ox, pixels;
 } piece;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static form form_of(const cm_problem *p)
 {
     const cm_conv *c = &p->as.conv;
@@ -62,15 +57,15 @@ static form form_of(const cm_problem *p)
     bool adjacent = c->dilation[2] == 1 || c->kernel[2] == 1;
     f.runs = adjacent ? f.lines : f.lines * c->kernel[2];
     f.k = adjacent ? f.elems * c->kernel[2] : f.elems;
-    f.pieces = ceil_div(c->out[2], PIECE / g->mr * g->mr);
-    f.piece = ceil_div(c->out[2], f.pieces);
-    f.piece = f.pieces > 1 ? ceil_div(f.piece, g->mr) * g->mr : f.piece;
-    f.pieces = ceil_div(c->out[2], f.piece);
+    f.pieces = cm_ceil_div(c->out[2], PIECE / g->mr * g->mr);
+    f.piece = cm_ceil_div(c->out[2], f.pieces);
+    f.piece = f.pieces > 1 ? cm_ceil_div(f.piece, g->mr) * g->mr : f.piece;
+    f.pieces = cm_ceil_div(c->out[2], f.piece);
     f.ld = ((f.piece - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1) * f.elems;
     f.ld = (int64_t)cm_round_up((size_t)f.ld, 16) + 16;
     f.chunk = LINES_FLOATS / f.ld < 1 ? 1 : cm_min_i64(f.lines, LINES_FLOATS / f.ld);
     f.c_out = c->c_out / c->groups;
-    f.panels = ceil_div(f.c_out, g->nr);
+    f.panels = cm_ceil_div(f.c_out, g->nr);
     return f;
 }
 

@@ -31,11 +31,6 @@ typedef struct {
     int n;
 } unit;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 const char *cm_cpu_conv_planes_f32_reject(const cm_problem *p)
 {
     const cm_conv *c = &p->as.conv;
@@ -46,13 +41,6 @@ const char *cm_cpu_conv_planes_f32_reject(const cm_problem *p)
     if (p->out[0]->dtype != CM_F32)
         return "the output is not float32";
     return cm_conv_reject_common(p, cm_conv_plane_columns(p->out[0]));
-}
-
-int cm_cpu_conv_planes_f32_knobs(const cm_problem *p, cm_knobs *out)
-{
-    (void)p;
-    *out = (cm_knobs){0};
-    return 1;
 }
 
 static int64_t plane(const int64_t *sizes)
@@ -73,7 +61,7 @@ double cm_cpu_conv_planes_f32_cost(const cm_problem *p, const cm_knobs *k)
     (void)k;
     const cm_conv *c = &p->as.conv;
     const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
-    double panels = (double)ceil_div(plane(c->out), g->nr), pieces = panels * (double)c->n;
+    double panels = (double)cm_ceil_div(plane(c->out), g->nr), pieces = panels * (double)c->n;
     double whole = panels * g->nr / (double)plane(c->out);
     double rows = (double)(c->c_out / c->groups), few = rows < 4 ? 4 / rows : 1;
     double compute = cm_conv_flops(c) * whole * few / (0.85 * cm_cpu_flops_per_ns(&p->target));
@@ -261,10 +249,10 @@ cm_status cm_cpu_conv_planes_f32_run(const cm_run *r)
         j.w = r->workspace;
     }
     j.tiles = cm_gemm_tiles(j.c_out, j.g->mr);
-    j.panels = ceil_div(j.out, j.g->nr);
+    j.panels = cm_ceil_div(j.out, j.g->nr);
     int64_t units = c->n * c->groups * j.panels, threads = cm_threads_count(r->threads);
     if (threads > 1 && units < 4 * threads)
-        j.splits = cm_min_i64(j.tiles, ceil_div(4 * threads, units));
+        j.splits = cm_min_i64(j.tiles, cm_ceil_div(4 * threads, units));
     units *= j.splits;
     double ns = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) / (double)units;
     cm_parallel(r->threads, units, 1 + (int64_t)(5000 / (ns + 1)), some_units, &j);

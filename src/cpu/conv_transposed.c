@@ -37,11 +37,6 @@ typedef struct {
     int64_t group, n, oz, oy, rows, begin, end;
 } unit;
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static int64_t class_of(const cm_conv *c, int d, int64_t o)
 {
     return (o + c->pad[d]) % c->stride[d];
@@ -80,18 +75,7 @@ const char *cm_cpu_conv_transposed_f32_reject(const cm_problem *p)
 {
     if (!p->as.conv.transposed)
         return "not transposed";
-    if (!(cm_conv_layout_of(p->in[0]) & cm_conv_layout_of(p->out[0]) & CM_CONV_CHANNELS_LAST))
-        return "channels are not innermost";
-    if (p->out[0]->dtype != CM_F32)
-        return "the output is not float32";
-    return cm_conv_reject_common(p, cm_conv_channel_columns(p->out[0]));
-}
-
-int cm_cpu_conv_transposed_f32_knobs(const cm_problem *p, cm_knobs *out)
-{
-    (void)p;
-    *out = (cm_knobs){0};
-    return 1;
+    return cm_conv_reject_channels_last(p);
 }
 
 double cm_cpu_conv_transposed_f32_cost(const cm_problem *p, const cm_knobs *k)
@@ -113,7 +97,7 @@ size_t cm_cpu_conv_transposed_f32_pack_bytes(const cm_problem *p, const cm_knobs
     int nr = cm_gemm_f32_kernel_of(p->target.level)->nr;
     if (input != 1)
         return 0;
-    return (size_t)(cm_conv_taps(c) * c->c_in * ceil_div(c->c_out / c->groups, nr) * nr) *
+    return (size_t)(cm_conv_taps(c) * c->c_in * cm_ceil_div(c->c_out / c->groups, nr) * nr) *
            sizeof(float);
 }
 
@@ -152,7 +136,7 @@ void cm_cpu_conv_transposed_f32_pack(const cm_problem *p, const cm_knobs *k, int
     const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
     const int64_t *stride = p->in[1]->strides;
     int64_t taps = cm_conv_taps(c), c_in = c->c_in / c->groups, c_out = c->c_out / c->groups;
-    int64_t panel = taps * c_in * g->nr, panels = ceil_div(c_out, g->nr);
+    int64_t panel = taps * c_in * g->nr, panels = cm_ceil_div(c_out, g->nr);
     for (int64_t tap = 0; tap < taps; tap++) {
         int64_t at[3] = {tap / c->kernel[2] / c->kernel[1], tap / c->kernel[2] % c->kernel[1],
                          tap % c->kernel[2]};
@@ -245,7 +229,7 @@ static void one_unit(const job *j, const unit *u)
         for (int64_t i = 0; i < u->rows; i++) {
             int64_t oy = u->oy + i * c->stride[1];
             for (int64_t ox = u->begin; ox < cm_min_i64(u->begin + stride, u->end); ox++) {
-                int64_t pixels = ceil_div(u->end - ox, stride);
+                int64_t pixels = cm_ceil_div(u->end - ox, stride);
                 int64_t tiles = cm_gemm_tiles(pixels, j->g->mr);
                 for (int64_t q = 0; q < tiles; q++) {
                     int64_t at = cm_gemm_tile_begin(pixels, tiles, q);
@@ -278,7 +262,7 @@ static void some_units(void *arg, int64_t begin, int64_t end)
                   .oz = rest % c->out[0],
                   .n = rest / c->out[0] % c->n,
                   .group = rest / c->out[0] / c->n};
-        int64_t left = c->out[1] > u.oy ? ceil_div(c->out[1] - u.oy, c->stride[1]) : 0;
+        int64_t left = c->out[1] > u.oy ? cm_ceil_div(c->out[1] - u.oy, c->stride[1]) : 0;
         u.rows = cm_min_i64(j->rows, left);
         one_unit(j, &u);
     }
@@ -296,7 +280,7 @@ cm_status cm_cpu_conv_transposed_f32_run(const cm_run *r)
              .y = r->out[0],
              .c_in = c->c_in / c->groups,
              .c_out = c->c_out / c->groups};
-    j.panels = ceil_div(j.c_out, j.g->nr);
+    j.panels = cm_ceil_div(j.c_out, j.g->nr);
     j.panel = cm_conv_taps(c) * j.c_in * j.g->nr;
     float *zero = r->workspace;
     memset(zero, 0, (size_t)j.c_in * sizeof *zero);
@@ -306,11 +290,12 @@ cm_status cm_cpu_conv_transposed_f32_run(const cm_run *r)
         cm_cpu_conv_transposed_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);
         j.w = packed;
     }
-    int64_t threads = cm_threads_count(r->threads), per_class = ceil_div(c->out[1], c->stride[1]);
-    j.rows = cm_min_i64(ROWS, threads > 1 ? ceil_div(per_class, 2 * threads) : per_class);
-    j.blocks = ceil_div(per_class, j.rows);
-    j.piece = ceil_div(PIECE, c->stride[2]) * c->stride[2];
-    j.pieces = ceil_div(c->out[2], j.piece);
+    int64_t threads = cm_threads_count(r->threads),
+            per_class = cm_ceil_div(c->out[1], c->stride[1]);
+    j.rows = cm_min_i64(ROWS, threads > 1 ? cm_ceil_div(per_class, 2 * threads) : per_class);
+    j.blocks = cm_ceil_div(per_class, j.rows);
+    j.piece = cm_ceil_div(PIECE, c->stride[2]) * c->stride[2];
+    j.pieces = cm_ceil_div(c->out[2], j.piece);
     int64_t units = c->n * c->groups * c->out[0] * c->stride[1] * j.blocks * j.pieces;
     double ns = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) / (double)units;
     cm_parallel(r->threads, units, 1 + (int64_t)(5000 / (ns + 1)), some_units, &j);

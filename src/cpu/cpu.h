@@ -42,6 +42,30 @@ typedef struct cm_cpu_table {
 CM_CPU_TABLES(X)
 #undef X
 
+/* A row whose functions stand in a file of their own. All have these three; CM_TACTIC_KNOBS and the like
+ * declare what some have besides, CM_HAS_KNOBS and the like put it into the row:
+ *     CM_ROW(conv_lines_f32, GENERIC, CM_HAS_KNOBS(conv_lines_f32), CM_HAS_PACK(conv_lines_f32)) */
+#define CM_TACTIC(stem)                                                                            \
+    const char *cm_cpu_##stem##_reject(const cm_problem *p);                                       \
+    double cm_cpu_##stem##_cost(const cm_problem *p, const cm_knobs *k);                           \
+    cm_status cm_cpu_##stem##_run(const cm_run *r);
+#define CM_TACTIC_KNOBS(stem) int cm_cpu_##stem##_knobs(const cm_problem *p, cm_knobs *out);
+#define CM_TACTIC_WORKSPACE(stem)                                                                  \
+    size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k);
+#define CM_TACTIC_PACK(stem)                                                                       \
+    size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);          \
+    void cm_cpu_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, \
+                              void *to, cm_threads *threads);
+
+#define CM_ROW(stem, isa, ...)                                                                     \
+    {                                                                                              \
+        .name = #stem, .level = CM_ISA_##isa, .reject = cm_cpu_##stem##_reject,                    \
+        .cost = cm_cpu_##stem##_cost, .run = cm_cpu_##stem##_run, __VA_ARGS__                      \
+    }
+#define CM_HAS_KNOBS(stem)     .knobs = cm_cpu_##stem##_knobs
+#define CM_HAS_WORKSPACE(stem) .workspace = cm_cpu_##stem##_workspace
+#define CM_HAS_PACK(stem)      .pack_bytes = cm_cpu_##stem##_pack_bytes, .pack = cm_cpu_##stem##_pack
+
 /* For cost functions: what one core of this class can do, in operations (a multiply-add is two) and
  * bytes per nanosecond. Rough on purpose: ranking needs no more. */
 double cm_cpu_flops_per_ns(const cm_target *t);

@@ -6,21 +6,21 @@
 
 #include "base/size.h"
 
+/* Best guess first. */
+/* clang-format off */
+#define BOTH(stem) CM_HAS_WORKSPACE(stem), CM_HAS_PACK(stem)
 static const cm_tactic rows[] = {
-#define X(stem, isa)                                                                               \
-    {.name = #stem,                                                                                \
-     .level = CM_ISA_##isa,                                                                        \
-     .reject = cm_cpu_##stem##_reject,                                                             \
-     .cost = cm_cpu_##stem##_cost,                                                                 \
-     .workspace = cm_cpu_##stem##_workspace,                                                       \
-     .pack_bytes = cm_cpu_##stem##_pack_bytes,                                                     \
-     .pack = cm_cpu_##stem##_pack,                                                                 \
-     .run = cm_cpu_##stem##_run},
-    CM_CPU_MATMUL_TACTICS(X)
-#undef X
-        {NULL}};
+    CM_ROW(matmul_dot, GENERIC),
+    CM_ROW(matmul_packed, GENERIC, BOTH(matmul_packed)),
+    CM_ROW(matmul_left, GENERIC, BOTH(matmul_left)),
+    CM_ROW(matmul_pair, GENERIC, CM_HAS_WORKSPACE(matmul_pair)),
+    CM_ROW(matmul_amx, AMX, BOTH(matmul_amx)),
+    CM_ROW(matmul_bf16, AVX512, BOTH(matmul_bf16)),
+    CM_ROW(matmul_half, GENERIC, BOTH(matmul_half)),
+};
+/* clang-format on */
 
-const cm_cpu_table cm_cpu_matmul = {rows, CM_COUNT(rows) - 1};
+const cm_cpu_table cm_cpu_matmul = {rows, CM_COUNT(rows)};
 
 static void exchange_i64(int64_t *a, int64_t *b)
 {

@@ -75,26 +75,14 @@ void cm_matmul_run_grid(cm_threads *t, const cm_matmul_grid *g, cm_matmul_piece_
 /* Nanoseconds on one thread at `efficiency` of the machine's peak, of computing or of reading B. */
 double cm_matmul_ns(const cm_problem *p, double efficiency);
 
-/* X(stem, level): cpu/matmul_<stem>.c and the functions of its row. */
-/* clang-format off */
-#define CM_CPU_MATMUL_TACTICS(X)                                                                   \
-    X(matmul_dot, GENERIC)                                                                         \
-    X(matmul_packed, GENERIC)                                                                      \
-    X(matmul_left, GENERIC)                                                                        \
-    X(matmul_pair, GENERIC)                                                                        \
-    X(matmul_amx, AMX)                                                                             \
-    X(matmul_bf16, AVX512)                                                                         \
-    X(matmul_half, GENERIC)
-/* clang-format on */
-#define X(stem, isa)                                                                               \
-    const char *cm_cpu_##stem##_reject(const cm_problem *p);                                       \
-    double cm_cpu_##stem##_cost(const cm_problem *p, const cm_knobs *k);                           \
-    size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k);                      \
-    size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);          \
-    void cm_cpu_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, \
-                              void *to, cm_threads *threads);                                      \
-    cm_status cm_cpu_##stem##_run(const cm_run *r);
-CM_CPU_MATMUL_TACTICS(X)
-#undef X
+/* cpu/<tactic>.c has the functions of its row. */
+CM_TACTIC(matmul_dot)
+CM_TACTIC(matmul_packed)
+CM_TACTIC_WORKSPACE(matmul_packed) CM_TACTIC_PACK(matmul_packed) CM_TACTIC(matmul_left)
+    CM_TACTIC_WORKSPACE(matmul_left) CM_TACTIC_PACK(matmul_left) CM_TACTIC(matmul_pair)
+        CM_TACTIC_WORKSPACE(matmul_pair) CM_TACTIC(matmul_amx) CM_TACTIC_WORKSPACE(matmul_amx)
+            CM_TACTIC_PACK(matmul_amx) CM_TACTIC(matmul_bf16) CM_TACTIC_WORKSPACE(matmul_bf16)
+                CM_TACTIC_PACK(matmul_bf16) CM_TACTIC(matmul_half) CM_TACTIC_WORKSPACE(matmul_half)
+                    CM_TACTIC_PACK(matmul_half)
 
 #endif

@@ -40,30 +40,6 @@ double cm_cpu_matmul_dot_cost(const cm_problem *p, const cm_knobs *k)
     return 150 + ns / (g.workers > 1 ? cm_cpu_speedup(p, (double)(g.batch * g.rows * g.cols)) : 1);
 }
 
-size_t cm_cpu_matmul_dot_workspace(const cm_problem *p, const cm_knobs *k)
-{
-    (void)p;
-    (void)k;
-    return 0;
-}
-size_t cm_cpu_matmul_dot_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
-{
-    (void)p;
-    (void)k;
-    (void)input;
-    return 0;
-}
-void cm_cpu_matmul_dot_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
-                            void *to, cm_threads *threads)
-{
-    (void)p;
-    (void)k;
-    (void)input;
-    (void)from;
-    (void)to;
-    (void)threads;
-}
-
 typedef struct {
     const cm_run *r;
     cm_matmul_view v;

@@ -137,24 +137,6 @@ double cm_cpu_matmul_left_cost(const cm_problem *p, const cm_knobs *k)
     return cost(p, true);
 }
 
-size_t cm_cpu_matmul_pair_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
-{
-    (void)p;
-    (void)k;
-    (void)input;
-    return 0;
-}
-void cm_cpu_matmul_pair_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
-                             void *to, cm_threads *threads)
-{
-    (void)p;
-    (void)k;
-    (void)input;
-    (void)from;
-    (void)to;
-    (void)threads;
-}
-
 size_t cm_cpu_matmul_left_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
 {
     (void)k;

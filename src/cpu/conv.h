@@ -10,22 +10,25 @@
 #include "cpu/epilogue.h"
 
 /* Each needs workspace where weights are not constant, and packs those that are. */
-#define CONV_TACTIC(stem) CM_TACTIC(stem) CM_TACTIC_WORKSPACE(stem) CM_TACTIC_PACK(stem)
-CONV_TACTIC(conv_depthwise_f32)
-CONV_TACTIC(conv_winograd_f4)
-CONV_TACTIC(conv_winograd_f6)
-CONV_TACTIC(conv_winograd_f2)
-CONV_TACTIC(conv_lines_f32)
-CONV_TACTIC(conv_indirect_f32)
-CONV_TACTIC(conv_planes_f32)
-CONV_TACTIC(conv_transposed_f32)
-CONV_TACTIC(conv_half)
+#define CONV_TACTIC(stem)                                                                          \
+    CM_TACTIC(stem);                                                                               \
+    CM_TACTIC_WORKSPACE(stem);                                                                     \
+    CM_TACTIC_PACK(stem)
+CONV_TACTIC(conv_depthwise_f32);
+CONV_TACTIC(conv_winograd_f4);
+CONV_TACTIC(conv_winograd_f6);
+CONV_TACTIC(conv_winograd_f2);
+CONV_TACTIC(conv_lines_f32);
+CONV_TACTIC(conv_indirect_f32);
+CONV_TACTIC(conv_planes_f32);
+CONV_TACTIC(conv_transposed_f32);
+CONV_TACTIC(conv_half);
 #undef CONV_TACTIC
-CM_TACTIC_KNOBS(conv_winograd_f4)
-CM_TACTIC_KNOBS(conv_winograd_f6)
-CM_TACTIC_KNOBS(conv_winograd_f2)
-CM_TACTIC_KNOBS(conv_lines_f32)
-CM_TACTIC_KNOBS(conv_half)
+CM_TACTIC_KNOBS(conv_winograd_f4);
+CM_TACTIC_KNOBS(conv_winograd_f6);
+CM_TACTIC_KNOBS(conv_winograd_f2);
+CM_TACTIC_KNOBS(conv_lines_f32);
+CM_TACTIC_KNOBS(conv_half);
 
 /* How an activation [n, c, spatial...] lies in memory; both where they are the same. */
 typedef enum { CM_CONV_ROW_MAJOR = 1, CM_CONV_CHANNELS_LAST = 2 } cm_conv_layout;

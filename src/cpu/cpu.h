@@ -48,14 +48,14 @@ CM_CPU_TABLES(X)
 #define CM_TACTIC(stem)                                                                            \
     const char *cm_cpu_##stem##_reject(const cm_problem *p);                                       \
     double cm_cpu_##stem##_cost(const cm_problem *p, const cm_knobs *k);                           \
-    cm_status cm_cpu_##stem##_run(const cm_run *r);
-#define CM_TACTIC_KNOBS(stem) int cm_cpu_##stem##_knobs(const cm_problem *p, cm_knobs *out);
+    cm_status cm_cpu_##stem##_run(const cm_run *r)
+#define CM_TACTIC_KNOBS(stem) int cm_cpu_##stem##_knobs(const cm_problem *p, cm_knobs *out)
 #define CM_TACTIC_WORKSPACE(stem)                                                                  \
-    size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k);
+    size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k)
 #define CM_TACTIC_PACK(stem)                                                                       \
     size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);          \
     void cm_cpu_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, \
-                              void *to, cm_threads *threads);
+                              void *to, cm_threads *threads)
 
 #define CM_ROW(stem, isa, ...)                                                                     \
     {                                                                                              \

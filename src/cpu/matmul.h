@@ -76,13 +76,23 @@ void cm_matmul_run_grid(cm_threads *t, const cm_matmul_grid *g, cm_matmul_piece_
 double cm_matmul_ns(const cm_problem *p, double efficiency);
 
 /* cpu/<tactic>.c has the functions of its row. */
-CM_TACTIC(matmul_dot)
-CM_TACTIC(matmul_packed)
-CM_TACTIC_WORKSPACE(matmul_packed)
-CM_TACTIC_PACK(matmul_packed) CM_TACTIC(matmul_left) CM_TACTIC_WORKSPACE(matmul_left)
-    CM_TACTIC_PACK(matmul_left) CM_TACTIC(matmul_pair) CM_TACTIC_WORKSPACE(matmul_pair)
-        CM_TACTIC(matmul_amx) CM_TACTIC_WORKSPACE(matmul_amx) CM_TACTIC_PACK(matmul_amx)
-            CM_TACTIC(matmul_bf16) CM_TACTIC_WORKSPACE(matmul_bf16) CM_TACTIC_PACK(matmul_bf16)
-                CM_TACTIC(matmul_half) CM_TACTIC_WORKSPACE(matmul_half) CM_TACTIC_PACK(matmul_half)
+CM_TACTIC(matmul_dot);
+CM_TACTIC(matmul_packed);
+CM_TACTIC_WORKSPACE(matmul_packed);
+CM_TACTIC_PACK(matmul_packed);
+CM_TACTIC(matmul_left);
+CM_TACTIC_WORKSPACE(matmul_left);
+CM_TACTIC_PACK(matmul_left);
+CM_TACTIC(matmul_pair);
+CM_TACTIC_WORKSPACE(matmul_pair);
+CM_TACTIC(matmul_amx);
+CM_TACTIC_WORKSPACE(matmul_amx);
+CM_TACTIC_PACK(matmul_amx);
+CM_TACTIC(matmul_bf16);
+CM_TACTIC_WORKSPACE(matmul_bf16);
+CM_TACTIC_PACK(matmul_bf16);
+CM_TACTIC(matmul_half);
+CM_TACTIC_WORKSPACE(matmul_half);
+CM_TACTIC_PACK(matmul_half);
 
 #endif

@@ -56,8 +56,13 @@ typedef struct cm_knobs {
 } cm_knobs;
 enum { CM_MAX_KNOBS = 32 }; /* settings a tactic may offer for one problem */
 
-/* One run. Pointers are those of the problem's inputs and outputs, in order; an input that was packed
- * has its packed form there. */
+/* A device that is not the CPU, opened by this process, and an order of work on it (plan/backend.h). */
+typedef struct cm_device cm_device;
+typedef struct cm_stream cm_stream;
+
+/* One run. Pointers are those of the problem's inputs and outputs, in order, in the backend's memory; an
+ * input that was packed has its packed form there. On a device `run` only enqueues: nothing is waited
+ * for, and the same call may be recorded once and replayed many times. */
 typedef struct cm_run {
     cm_ctx *cx; /* for failures and cancelling; no memory is to be had from it */
     const cm_problem *p;
@@ -67,6 +72,11 @@ typedef struct cm_run {
     const void *const *operands;
     void *workspace; /* aligned to 64 */
     cm_threads *threads;
+    /* Devices only. */
+    const void *state; /* what `ready` made */
+    cm_stream *stream;
+    uint32_t *fault; /* in device memory: a kernel that meets bad data writes fault_code there */
+    uint32_t fault_code; /* not 0 */
 } cm_run;
 
 typedef struct cm_tactic {
@@ -89,6 +99,10 @@ typedef struct cm_tactic {
                  cm_threads *threads);
     /* Fails only for what data alone can show. */
     cm_status (*run)(const cm_run *r);
+    /* Devices only, NULL: nothing to do. When sizes are bound: compiles and loads what `run` launches;
+     * *state lives in `arena` as long as the problem. */
+    cm_status (*ready)(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                       const cm_knobs *k, const void **state);
 } cm_tactic;
 
 #endif

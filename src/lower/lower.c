@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/problem.h"
+
 /* A growing array in the arena. */
 #define VECTOR(type)                                                                               \
     struct {                                                                                       \
@@ -181,6 +183,13 @@ static cm_status step_kind(lowering *lo, const cm_node *n, cm_step_kind *out)
                    n->op->name);
 }
 
+/* What backends will see it as; an operator without a row is evaluated. */
+static cm_problem_kind problem_kind(const cm_op *op)
+{
+    const cm_problem_row *row = cm_problem_find(op);
+    return row ? row->kind : CM_PROBLEM_EVALUATE;
+}
+
 static cm_status write_attr(lowering *lo, const cm_node *n, cm_plan_step *s)
 {
     cm_buf b;
@@ -210,7 +219,7 @@ static cm_status lower_node(lowering *lo, const cm_network *g, const cm_node *n,
     CM_NEW_N(lo->cx, lo->arena, outs, n->n_out, cm_operand);
     CM_NEW_N(lo->cx, lo->arena, lists, n->n_subs, int32_t);
     *s = (cm_plan_step){
-        .problem = CM_PROBLEM_EVALUATE,
+        .problem = problem_kind(n->op),
         .op = n->op->name,
         .n_in = n->n_in,
         .n_out = n->n_out,

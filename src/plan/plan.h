@@ -48,7 +48,7 @@ typedef enum {
 typedef struct cm_plan_step {
     cm_step_kind kind;
     cm_problem_kind problem;
-    const char *op;         /* operator's name (EVALUATE and control steps) */
+    const char *op;         /* operator's name */
     const void *attr_bytes; /* as ops/attr.h writes them */
     size_t attr_n;
     cm_epilogue epilogue; /* its operands are the last ones of `in` */

@@ -34,6 +34,17 @@ static void nodes_become_steps(void **state)
     assert_true(t->plan->values[0].type.dims[0] < 0);
 }
 
+static void steps_state_their_kind_of_problem(void **state)
+{
+    run_case *t = *state;
+    build(t, "x: f32[2,4]\n@w = f32[4,2] fill 1\na = MatMul(x, @w)\nb = Softmax(a)\n"
+             "c, i = Unique(b)\nreturn c\n");
+    const cm_plan_step *s = t->plan->variants[0].lists[0].steps;
+    assert_int_equal(s[0].problem, CM_PROBLEM_MATMUL);
+    assert_int_equal(s[1].problem, CM_PROBLEM_ROWS);
+    assert_int_equal(s[2].problem, CM_PROBLEM_EVALUATE);
+}
+
 static void absent_operands_are_minus_one(void **state)
 {
     run_case *t = *state;
@@ -109,6 +120,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(nodes_become_steps),
+        TEST(steps_state_their_kind_of_problem),
         TEST(absent_operands_are_minus_one),
         TEST(captures_are_complete_and_sorted),
         TEST(weights_keep_their_names),

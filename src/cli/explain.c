@@ -107,15 +107,6 @@ static cm_status explain_plan(cm_ctx *cx, const explain_options *o, const char *
     return st;
 }
 
-static cm_status is_plan(cm_ctx *cx, const char *path, bool *out)
-{
-    cm_mapping m;
-    CM_TRY(cm_file_map(cx, path, &m));
-    *out = cm_is_plan(m.data, m.n);
-    cm_file_unmap(&m);
-    return CM_OK;
-}
-
 static int run(cm_ctx *cx, void *options, int n_args, const char **args)
 {
     const explain_options *o = options;
@@ -123,7 +114,7 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
         return cm_cli_failed(cx, cm_fail(cx, CM_ERR_ARGUMENT, "explain needs one model or plan"));
     cm_model m = {0};
     bool plan = false;
-    cm_status st = is_plan(cx, args[0], &plan);
+    cm_status st = cm_is_plan_file(cx, args[0], &plan);
     if (st == CM_OK)
         st = plan || o->tactics ? explain_plan(cx, o, args[0], &m) : explain(cx, o, args[0], &m);
     cm_model_close(&m);

@@ -150,7 +150,7 @@ bool cm_is_plan(const void *bytes, size_t n)
     return n >= sizeof CM_PLAN_MAGIC - 1 && !memcmp(bytes, CM_PLAN_MAGIC, sizeof CM_PLAN_MAGIC - 1);
 }
 
-static cm_status is_plan_file(cm_ctx *cx, const char *path, bool *out)
+cm_status cm_is_plan_file(cm_ctx *cx, const char *path, bool *out)
 {
     cm_mapping m;
     CM_TRY(cm_file_map(cx, path, &m));
@@ -177,7 +177,7 @@ cm_status cm_model_open(cm_ctx *cx, const char *path, const cm_model_options *o,
 {
     bool is_plan;
     *out = (cm_model){0};
-    CM_TRY(is_plan_file(cx, path, &is_plan));
+    CM_TRY(cm_is_plan_file(cx, path, &is_plan));
     if (is_plan) {
         uint64_t start = cm_now_ns();
         if (o->outputs.n)

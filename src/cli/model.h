@@ -69,6 +69,7 @@ cm_status cm_model_context_options(cm_ctx *cx, const cm_model_options *o, cm_tar
                                    cm_context_options *out) CM_MUST_USE;
 
 bool cm_is_plan(const void *bytes, size_t n);
+cm_status cm_is_plan_file(cm_ctx *cx, const char *path, bool *out) CM_MUST_USE;
 /* Import only; the engine stays NULL. Fails on a plan. */
 cm_status cm_model_import(cm_ctx *cx, const char *path, const cm_model_options *o,
                           cm_model *out) CM_MUST_USE;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/utf8.h"
 #include "io/npy_header.h"
 
 static void swap_bytes(unsigned char *p, size_t n_words, size_t word)
@@ -39,53 +40,6 @@ static void to_row_major(const cm_npy_header *h, const unsigned char *src, unsig
     }
 }
 
-static size_t put_utf8(uint32_t c, char *out)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xC0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xE0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 0x3F));
-        out[2] = (char)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    out[0] = (char)(0xF0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 0x3F));
-    out[2] = (char)(0x80 | (c >> 6 & 0x3F));
-    out[3] = (char)(0x80 | (c & 0x3F));
-    return 4;
-}
-
-/* Length of the UTF-8 sequence at p, its code point in *c; 0 when it is not one. */
-static size_t get_utf8(const unsigned char *p, size_t n, uint32_t *c)
-{
-    if (p[0] < 0x80) {
-        *c = p[0];
-        return 1;
-    }
-    size_t len = p[0] >= 0xF0 && p[0] < 0xF5   ? 4
-                 : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
-                 : p[0] >= 0xC2 && p[0] < 0xE0 ? 2
-                                               : 0;
-    if (len == 0 || len > n)
-        return 0;
-    *c = p[0] & (0xFFu >> (len + 1));
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xC0) != 0x80)
-            return 0;
-        *c = *c << 6 | (p[i] & 0x3F);
-    }
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    return *c < least[len] || *c > 0x10FFFF || (*c >= 0xD800 && *c < 0xE000) ? 0 : len;
-}
-
 static cm_status read_strings(cm_ctx *cx, cm_arena *arena, const cm_npy_header *h,
                               const unsigned char *data, cm_str *out)
 {
@@ -112,7 +66,7 @@ static cm_status read_strings(cm_ctx *cx, cm_arena *arena, const cm_npy_header *
             if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
                 return cm_fail(cx, CM_ERR_DATA, "npy: string %lld holds no character: U+%X",
                                (long long)i, (unsigned)c);
-            used += put_utf8(c, s + used);
+            used += cm_utf8_put(c, s + used);
         }
         s[used] = '\0';
         out[i] = (cm_str){s, used};
@@ -214,7 +168,7 @@ static size_t longest_string(const cm_str *s, int64_t n, bool *utf8)
             bytes = s[i].n;
         for (size_t at = 0; *utf8 && at < s[i].n; k++) {
             uint32_t c;
-            size_t len = get_utf8((const unsigned char *)s[i].p + at, s[i].n - at, &c);
+            size_t len = cm_utf8_get(s[i].p + at, s[i].n - at, &c);
             if (len == 0)
                 *utf8 = false;
             at += len;
@@ -236,7 +190,7 @@ static void write_strings(const cm_str *s, int64_t n, size_t longest, bool utf8,
         }
         for (size_t at = 0; at < s[i].n; k++) {
             uint32_t c = 0;
-            at += get_utf8((const unsigned char *)s[i].p + at, s[i].n - at, &c);
+            at += cm_utf8_get(s[i].p + at, s[i].n - at, &c);
             cm_buf_u32(out, c);
         }
         cm_buf_zeros(out, (longest - k) * 4);

@@ -2,53 +2,17 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/sequence/text.h"
 
+#include "base/utf8.h"
 #include "ops/sequence/unicode_case.h"
 
 uint32_t cm_text_get(cm_str s, size_t at, size_t *n)
 {
-    const unsigned char *p = (const unsigned char *)s.p + at;
-    const size_t left = s.n - at;
+    uint32_t c;
+    *n = cm_utf8_get(s.p + at, s.n - at, &c);
+    if (*n)
+        return c;
     *n = 1;
-    if (p[0] < 0x80)
-        return p[0];
-    const size_t len = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : p[0] >= 0xC2 ? 2 : 0;
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    if (len == 0 || len > left || p[0] > 0xF4)
-        return 0xDC00u + p[0];
-    uint32_t c = p[0] & (0xFFu >> (len + 1));
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xC0) != 0x80)
-            return 0xDC00u + p[0];
-        c = c << 6 | (p[i] & 0x3F);
-    }
-    if (c < least[len] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
-        return 0xDC00u + p[0];
-    *n = len;
-    return c;
-}
-
-static size_t put(uint32_t c, char *out)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xC0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xE0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 0x3F));
-        out[2] = (char)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    out[0] = (char)(0xF0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 0x3F));
-    out[2] = (char)(0x80 | (c >> 6 & 0x3F));
-    out[3] = (char)(0x80 | (c & 0x3F));
-    return 4;
+    return 0xDC00u + (unsigned char)s.p[at];
 }
 
 static uint32_t map_case(uint32_t c, const case_run *runs, size_t n)
@@ -90,7 +54,7 @@ bool cm_text_case(cm_arena *arena, cm_str s, bool upper, cm_str *out)
         if (c >= 0xDC00 && c < 0xDD00)
             p[used++] = s.p[at];
         else
-            used += put(change_case(c, upper), p + used);
+            used += cm_utf8_put(change_case(c, upper), p + used);
     }
     p[used] = '\0';
     *out = (cm_str){p, used};

@@ -302,14 +302,14 @@ static cm_status choose_variant(cm_ctx *cx, cm_engine *e, const char *name)
                    e->variant->name);
 }
 
-/* What was measured on this class of machine; a section that this version cannot read is as good as
- * none. */
+/* What was measured on this machine, whatever instruction set it was tuned for: a problem's signature
+ * tells them apart. A section that this version cannot read is as good as none. */
 static void open_timings(cm_ctx *cx, cm_engine *e)
 {
     const cm_target here = {CM_DEVICE_CPU, (int)cm_cpu_info()->isa, 0};
     for (int i = 0; i < e->plan->n_targets; i++) {
         const cm_plan_target *t = &e->plan->targets[i];
-        if (t->target.kind != here.kind || t->target.level != here.level)
+        if (t->target.kind != here.kind)
             continue;
         if (!e->timings)
             cm_timings_init(&e->own_timings, e->allocator, &here);

@@ -11,12 +11,13 @@ static const char header[] = "cameo-timings 1";
 
 void cm_timings_init(cm_timings *t, const cm_allocator *allocator, const cm_target *target)
 {
-    char text[32];
+    char text[32] = "cpu"; /* a problem's signature holds the level */
     *t = (cm_timings){0};
     cm_arena_init(&t->arena, allocator);
     cm_buf_init(&t->others, allocator);
-    snprintf(t->machine, sizeof t->machine, "%s %s", cm_target_text(text, sizeof text, target),
-             cm_cpu_info()->name);
+    if (target->kind != CM_DEVICE_CPU)
+        cm_target_text(text, sizeof text, target);
+    snprintf(t->machine, sizeof t->machine, "%s %s", text, cm_cpu_info()->name);
 }
 
 void cm_timings_deinit(cm_timings *t)
@@ -149,12 +150,21 @@ static bool parse_line(const char *line, cm_timing *out, char *tactic, size_t ma
     return true;
 }
 
+/* Lines were written with the level once: "cpu:avx2 NAME". */
+static bool is_ours(const cm_timings *t, const char *machine)
+{
+    const char *name = strchr(machine, ' ');
+    if (name && !strncmp(machine, "cpu:", 4) && !strncmp(t->machine, "cpu ", 4))
+        return !strcmp(name, t->machine + 3);
+    return !strcmp(machine, t->machine);
+}
+
 static cm_status take_line(cm_ctx *cx, cm_timings *t, const char *line, int number, bool *ours)
 {
     char tactic[128];
     cm_timing v;
     if (!strncmp(line, "machine ", 8)) {
-        *ours = !strcmp(line + 8, t->machine);
+        *ours = is_ours(t, line + 8);
         if (!*ours)
             cm_buf_printf(&t->others, "%s\n", line);
         return CM_OK;

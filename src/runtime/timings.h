@@ -4,7 +4,7 @@
  * A plan's target section holds one, a timing cache file too: the same text, a line each,
  *
  *     cameo-timings 1
- *     machine cpu:avx512 AMD EPYC 9354
+ *     machine cpu AMD EPYC 9354
  *     3f2a9c01d4e5b677 matmul_f32_packed__avx512 0,0,0,0,0,0,0,0 48123
  *
  * problem (a hash of everything that makes a difference), tactic, knobs, nanoseconds; sorted. Lines under

@@ -65,6 +65,22 @@ static void other_machines_lines_are_kept_and_not_used(void **state)
     cm_timings_deinit(&t);
 }
 
+static void lines_that_name_a_level_are_read(void **state)
+{
+    (void)state;
+    cm_ctx cx = {0};
+    cm_timings t;
+    cm_buf text;
+    cm_timings_init(&t, NULL, &cpu);
+    cm_buf_init(&text, NULL);
+    cm_buf_printf(&text, "cameo-timings 1\nmachine cpu:generic %s\n01 x 0,0,0,0,0,0,0,0 5\n",
+                  cm_cpu_info()->name);
+    assert_int_equal(cm_timings_parse(&cx, &t, cm_buf_text(&text), text.n), CM_OK);
+    assert_int_equal(t.n, 1);
+    cm_buf_deinit(&text);
+    cm_timings_deinit(&t);
+}
+
 static void rubbish_is_refused(void **state)
 {
     (void)state;
@@ -90,6 +106,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_added_is_found_and_survives_as_text),
         cmocka_unit_test(other_machines_lines_are_kept_and_not_used),
+        cmocka_unit_test(lines_that_name_a_level_are_read),
         cmocka_unit_test(rubbish_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

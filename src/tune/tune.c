@@ -3,7 +3,6 @@
 #include "tune/tune.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tune/measure.h"
@@ -16,7 +15,6 @@ typedef struct {
     uint64_t deadline_ns;
     uint64_t start_ns;
     cm_status failed;
-    int cap; /* of report->met */
 } tuning;
 
 bool cm_tune_parse(const char *text, cm_tune_level *out)
@@ -30,29 +28,43 @@ bool cm_tune_parse(const char *text, cm_tune_level *out)
     return false;
 }
 
-static int compare(const void *a, const void *b)
+/* Where the signature is, or would go. Slots are never full. */
+static size_t slot_of(const uint64_t *slots, size_t n, uint64_t signature)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    size_t i = signature & (n - 1);
+    while (slots[i] && slots[i] != signature)
+        i = (i + 1) & (n - 1);
+    return i;
+}
+
+/* 0 marks a free slot. */
+static uint64_t not_zero(uint64_t signature)
+{
+    return signature ? signature : 1;
 }
 
 bool cm_tune_met(const cm_tune_report *r, uint64_t problem)
 {
-    return r->n_met && bsearch(&problem, r->met, (size_t)r->n_met, sizeof *r->met, compare) != NULL;
+    problem = not_zero(problem);
+    return r->n_slots && r->met[slot_of(r->met, r->n_slots, problem)] == problem;
 }
 
 static cm_status remember(tuning *t, uint64_t signature)
 {
     cm_tune_report *r = t->report;
-    if (r->n_met == t->cap) {
-        uint64_t *more;
-        CM_NEW_N(t->cx, t->cx->arena, more, t->cap ? t->cap * 2 : 256, uint64_t);
-        if (r->n_met)
-            memcpy(more, r->met, (size_t)r->n_met * sizeof *more);
-        r->met = more;
-        t->cap = t->cap ? t->cap * 2 : 256;
+    if (2 * (size_t)(r->problems + 1) > r->n_slots) {
+        size_t n = r->n_slots ? 2 * r->n_slots : 256;
+        uint64_t *slots;
+        CM_NEW_N(t->cx, t->cx->arena, slots, n, uint64_t);
+        for (size_t i = 0; i < r->n_slots; i++)
+            if (r->met[i])
+                slots[slot_of(slots, n, r->met[i])] = r->met[i];
+        r->met = slots;
+        r->n_slots = n;
     }
-    r->met[r->n_met++] = signature;
+    signature = not_zero(signature);
+    r->met[slot_of(r->met, r->n_slots, signature)] = signature;
+    r->problems++;
     return CM_OK;
 }
 
@@ -123,12 +135,14 @@ static void meet(void *user, uint64_t signature, const cm_problem *p, cm_candida
                  cm_threads *threads)
 {
     tuning *t = user;
-    t->report->problems++;
-    cm_status st = remember(t, signature);
-    t->failed = t->failed == CM_OK ? st : t->failed;
+    bool again = cm_tune_met(t->report, signature);
+    if (!again) {
+        cm_status st = remember(t, signature);
+        t->failed = t->failed == CM_OK ? st : t->failed;
+    }
     for (int i = 0; i < n; i++) {
         if (!isnan(list[i].measured_ns)) {
-            t->report->known++;
+            t->report->known += !again;
             return;
         }
     }
@@ -177,8 +191,6 @@ cm_status cm_tune(cm_ctx *cx, cm_engine *e, const cm_tune_options *o, const cm_t
     cm_status st = bind_shapes(&inner, e, &co, shapes);
     if (st != CM_OK)
         memcpy(cx->message, inner.message, sizeof cx->message);
-    if (report->n_met)
-        qsort(report->met, (size_t)report->n_met, sizeof *report->met, compare);
     report->seconds = (double)(cm_now_ns() - start) * 1e-9;
     return st == CM_OK ? t.failed : st;
 }

@@ -24,12 +24,12 @@ typedef struct cm_tune_options {
 } cm_tune_options;
 
 typedef struct cm_tune_report {
-    int problems, known; /* met; of these found in the table */
+    int problems, known; /* met, each counted once; of these found in the table */
     int measured;        /* candidates timed */
     double seconds;
-    bool stopped; /* by the budget or the caller: what is known by then is used */
-    int n_met;    /* their signatures, sorted, in cx->arena */
-    uint64_t *met;
+    bool stopped;   /* by the budget or the caller: what is known by then is used */
+    size_t n_slots; /* of `met`: 0, or a power of two */
+    uint64_t *met;  /* their signatures, a hash table in cx->arena; 0: a free slot */
 } cm_tune_report;
 
 /* Was this problem met? */

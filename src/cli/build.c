@@ -62,7 +62,9 @@ static cm_status begin_verifying(cm_ctx *cx, const build_options *o, const char 
 
 /* Build while running the network after every pass, on the same inputs. */
 static cm_status compile_verified(cm_ctx *cx, const build_options *o, const char *model,
-                                  cm_network *g, cm_compile_options *co, const char *path)
+                                  cm_network *g, cm_compile_options *co,
+                                  const cm_tuned_options *tuned, const char *path,
+                                  cm_tune_report *report)
 {
     cm_inputs in;
     cm_verifier v;
@@ -71,7 +73,7 @@ static cm_status compile_verified(cm_ctx *cx, const build_options *o, const char
     co->optimise.after_pass = cm_verifier_after_pass;
     co->optimise.user = &v;
     if (st == CM_OK)
-        st = cm_compile_file(cx, g, co, path);
+        st = cm_compile_tuned(cx, g, co, tuned, path, report);
     if (st == CM_OK && !o->quiet)
         printf("verified: answers are the same after each of %d passes (%lld rewrites)\n",
                v.n_checked, (long long)v.n_rewrites);
@@ -112,13 +114,13 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
         st = cm_tune_options_of(cx, &o->tune, &o->model, &tuned);
     uint64_t start = cm_now_ns();
     if (st == CM_OK)
-        st = o->verify ? compile_verified(cx, o, args[0], m.network, &co, path)
+        st = o->verify ? compile_verified(cx, o, args[0], m.network, &co, &tuned, path, &report)
                        : cm_compile_tuned(cx, m.network, &co, &tuned, path, &report);
     double seconds = (double)(cm_now_ns() - start) * 1e-9;
     cm_cli_progress_done(cx);
     if (st == CM_OK && !o->quiet)
         summarise(&m, path, seconds);
-    if (st == CM_OK && !o->quiet && !o->verify)
+    if (st == CM_OK && !o->quiet)
         cm_tune_print(&tuned, &report);
     if (st == CM_OK && !o->quiet && co.optimise.precision == CM_PRECISION_TF32)
         printf("tf32 changes nothing on a CPU: its products stay in f32\n");

@@ -58,12 +58,18 @@ def main(cameo):
         build = lambda plan, *more: run(cameo, "build", at("m.onnx"), "--output", at(plan), "--threads", "1", *more)
         says = build("a.plan", "--timing-cache", at("cache"))
         assert "measurements" in says, says
-        build("again.plan", "--timing-cache", at("cache"))
+        problems = says.split("tuned ")[1].split()[0]
+        assert "(0 known before)" in says, says  # repeats inside one network are not known before
+        says = build("again.plan", "--timing-cache", at("cache"))
+        assert f"tuned {problems} problems ({problems} known before) with 0 measurements" in says, says
         build("third.plan", "--timing-cache", at("cache"))
         assert read(at("again.plan")) == read(at("third.plan")), "the same cache, other bytes"
         build("off1.plan", "--tune", "off")
         build("off2.plan", "--tune", "off")
         assert read(at("off1.plan")) == read(at("off2.plan")), "without tuning, other bytes"
+        says = build("verified.plan", "--verify", "--timing-cache", at("cache"))
+        assert "verified:" in says and "known before" in says, says
+        assert read(at("verified.plan")) == read(at("again.plan")), "--verify gives another plan"
         run(cameo, "tune", at("off1.plan"), "--output", at("tuned.plan"), "--threads", "1", "--tune", "quick")
 
         numpy.save(at("x.npy"), numpy.random.default_rng(2).standard_normal((1, 3, 40, 40)).astype(numpy.float32))
@@ -81,6 +87,10 @@ def main(cameo):
         assert any("measuredNs" in t for t in body["tactics"]), body
         assert any("declines" in t for t in body["tactics"]), body
         assert not any(l["reference"] for l in layers if l["operator"] == "Conv"), layers
+        build("generic.plan", "--isa", "generic")
+        explained = run(cameo, "explain", at("generic.plan"), "--threads", "1", "--isa", "generic", "--json")
+        body = next(l for l in json.loads(explained) if l["name"] == "body")
+        assert any("measuredNs" in t for t in body["tactics"]), body
     print("tuning: all as promised")
 
 

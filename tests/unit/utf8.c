@@ -42,10 +42,10 @@ static void known_characters_have_known_bytes(void **state)
 static void what_is_no_character_is_told(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"\x80",         "\xC0\x80",         "\xC1\xBF",
-                                      "\xE0\x80\x80", "\xE0\x9F\xBF",     "\xED\xA0\x80",
-                                      "\xC3(",        "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80",
-                                      "\xF5",         "\xFF"};
+    static const char *const bad[] = {
+        "\x80",         "\xC0\x80", "\xC1\xBF",         "\xE0\x80\x80",     "\xE0\x9F\xBF",
+        "\xED\xA0\x80", "\xC3(",    "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5",
+        "\xFF"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint32_t c;
         assert_int_equal(cm_utf8_get(bad[i], strlen(bad[i]), &c), 0);

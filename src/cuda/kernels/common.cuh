@@ -28,15 +28,15 @@ DEVICE float to_float(f16 v)
 DEVICE float to_float(bf16 v) { return __uint_as_float((u32)v.bits << 16); }
 
 template <class T> DEVICE T from_float(float v);
-template <> DEVICE float from_float<float>(float v) { return v; }
-template <> DEVICE f16 from_float<f16>(float v)
+template <> __device__ __forceinline__ float from_float<float>(float v) { return v; }
+template <> __device__ __forceinline__ f16 from_float<f16>(float v)
 {
     f16 r;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"(v));
     return r;
 }
 // Rounded to nearest even; a NaN stays one.
-template <> DEVICE bf16 from_float<bf16>(float v)
+template <> __device__ __forceinline__ bf16 from_float<bf16>(float v)
 {
     bf16 r;
     u32 u = __float_as_uint(v);

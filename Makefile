@@ -62,6 +62,8 @@ help:
 #: make lint        check who includes whom, who allocates, headers, formatting
 #: make format      lay the code out
 #: make install     to PREFIX=/usr/local, below DESTDIR; make uninstall takes it away
+#: make dist        a tarball that runs in place, with all libraries it needs, in build/packages/
+#: make deb         a Debian package, in build/packages/
 #: make clean       remove every build folder
 #:
 #: Variables: B=build (folder), CC, OPT=-O2, SAN=address,undefined, PREFIX, DESTDIR.
@@ -216,5 +218,20 @@ uninstall:
 	      $(foreach l,cameo cameo-rt,$(DESTLIB)/lib$(l).a $(DESTLIB)/lib$(l).so $(DESTLIB)/lib$(l).so.$(SOVERSION) \
 	      $(DESTLIB)/lib$(l).so.$(VERSION) $(DESTLIB)/pkgconfig/$(l).pc)
 	-rmdir $(DEST)/share/doc/cameo
+
+# Packages. What the tarball holds finds its libraries beside itself.
+.PHONY: dist deb
+dist: all $(B)/dist/cameo $(foreach l,cameo cameo-rt,$(B)/dist/lib$(l).so.$(VERSION))
+	@tools/package dist $(B) $(VERSION)
+deb: all
+	@tools/package deb $(B) $(VERSION)
+$(B)/dist/cameo: $(CLI_OBJ) $(B)/libcameo.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../lib' -o $@ $(CLI_OBJ) $(WHOLE) $(LDLIBS)
+$(B)/dist/libcameo.so.$(VERSION): $(LIB_OBJ)
+$(B)/dist/libcameo-rt.so.$(VERSION): $(RT_OBJ)
+$(B)/dist/lib%.so.$(VERSION):
+	@mkdir -p $(@D)
+	$(CC) -shared $(LDFLAGS) -Wl,-z,defs -Wl,-rpath,'$$ORIGIN' -Wl,-soname,lib$*.so.$(SOVERSION) -o $@ $^ $(LDLIBS)
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(addsuffix .d,$(UNIT_BIN))

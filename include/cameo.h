@@ -217,8 +217,9 @@ CAMEO_API cameo_status cameo_network_text(cameo_network *network, char **text, c
 typedef struct cameo_build_options {
     size_t size;
     cameo_hooks hooks;
+    bool strip_weights; /* leave them out of the plan: cameo_refit_file puts them back */
 } cameo_build_options;
-#define CAMEO_BUILD_OPTIONS_INIT {sizeof(cameo_build_options), CAMEO_HOOKS_INIT}
+#define CAMEO_BUILD_OPTIONS_INIT {sizeof(cameo_build_options), CAMEO_HOOKS_INIT, false}
 
 /* Building optimises the network in place; it can be built again, with the same result. */
 CAMEO_API cameo_status cameo_build_file(cameo_network *network, const cameo_build_options *options,
@@ -228,6 +229,12 @@ CAMEO_API cameo_status cameo_build_memory(cameo_network *network,
                                           const cameo_build_options *options, void **bytes,
                                           size_t *n, cameo_error *error);
 CAMEO_API void cameo_free(void *p);
+/* The weights of an ONNX model into a plan that was built from a model of the same network: `out`, which
+ * may be `plan`, is what building the model anew would give, with the plan's measurements. A model that
+ * gives another network is refused, and nothing written. */
+CAMEO_API cameo_status cameo_refit_file(const char *plan, const char *model,
+                                        const cameo_build_options *options, const char *out,
+                                        cameo_error *error);
 
 /* ---- Engines -------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 
 #include "api/compile.h"
 #include "api/network.h"
+#include "api/refit.h"
 
 static const char *const kind_names[] = {"an int", "a float", "a string", "ints",
                                          "floats", "strings", "a tensor", "a type"};
@@ -147,6 +148,7 @@ cameo_status cameo_network_add_node(cameo_network *network, const char *op, cons
 {
     CM_API_NEEDS(error, network);
     CM_API_NEEDS(error, op);
+    network->build = NULL;
     if ((n_inputs && !inputs) || (n_outputs && !outputs) || (n_attrs && !attrs))
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "a list is NULL where its count is not 0");
     if (n_inputs < 0 || n_outputs < 0 || n_attrs < 0)
@@ -199,6 +201,15 @@ static void borrow_hooks(cm_job *job, const cameo_build_options *options, cm_job
     cm_job_init(with, hooks ? hooks : &job->hooks);
 }
 
+static cm_compile_options compile_options(const cameo_network *network,
+                                          const cameo_build_options *options)
+{
+    cm_compile_options co = CM_COMPILE_DEFAULT;
+    co.build = network->build;
+    co.strip_weights = CM_OPTION_HAS(options, strip_weights) && options->strip_weights;
+    return co;
+}
+
 cameo_status cameo_build_file(cameo_network *network, const cameo_build_options *options,
                               const char *path, cameo_error *error)
 {
@@ -206,8 +217,9 @@ cameo_status cameo_build_file(cameo_network *network, const cameo_build_options 
     CM_API_NEEDS(error, network);
     CM_API_NEEDS(error, path);
     borrow_hooks(&network->job, options, &job);
+    cm_compile_options co = compile_options(network, options);
     cameo_status st =
-        cm_job_end(&job, cm_compile_file(&job.cx, network->network, NULL, path), error);
+        cm_job_end(&job, cm_compile_file(&job.cx, network->network, &co, path), error);
     cm_job_deinit(&job);
     return st;
 }
@@ -222,7 +234,8 @@ cameo_status cameo_build_memory(cameo_network *network, const cameo_build_option
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "bytes and n must not be NULL");
     borrow_hooks(&network->job, options, &job);
     cm_buf_init(&b, job.cx.allocator);
-    cm_status st = cm_compile_memory(&job.cx, network->network, NULL, &b);
+    cm_compile_options co = compile_options(network, options);
+    cm_status st = cm_compile_memory(&job.cx, network->network, &co, &b);
     if (st == CM_OK) {
         *bytes = give_away(b.data, b.n);
         *n = b.n;
@@ -233,4 +246,18 @@ cameo_status cameo_build_memory(cameo_network *network, const cameo_build_option
     cm_buf_deinit(&b);
     cm_job_deinit(&job);
     return result;
+}
+
+cameo_status cameo_refit_file(const char *plan, const char *model,
+                              const cameo_build_options *options, const char *out,
+                              cameo_error *error)
+{
+    cm_job job;
+    cm_refit_report report;
+    if (!plan || !model || !out)
+        return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "plan, model and out must not be NULL");
+    cm_job_init(&job, CM_HOOKS_OF(options));
+    cameo_status st = cm_job_end(&job, cm_refit(&job.cx, plan, model, out, &report), error);
+    cm_job_deinit(&job);
+    return st;
 }

@@ -10,11 +10,18 @@ cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_compil
     static const cm_compile_options defaults = CM_COMPILE_DEFAULT;
     if (!o)
         o = &defaults;
+    if (o->strip_weights && !o->build)
+        return cm_fail(
+            cx, CM_ERR_ARGUMENT,
+            "the network does not come from a model's file as it is: weights left out of "
+            "its plan could not be put back");
     CM_TRY(cm_network_verify(cx, g));
     if (!o->no_optimise)
         CM_TRY(cm_optimise(cx, g, &o->optimise, NULL, NULL));
     CM_TRY(cm_report(cx, "lowering", 0, 1));
-    return cm_lower(cx, arena, g, plan, constants);
+    CM_TRY(cm_lower(cx, arena, g, plan, constants));
+    (*plan)->build = o->build;
+    return CM_OK;
 }
 
 typedef cm_status (*writer)(cm_ctx *cx, const cm_plan *p, const cm_tensor *const *constants,
@@ -30,6 +37,8 @@ static cm_status compile_to(cm_ctx *cx, cm_network *g, const cm_compile_options 
     cm_status st = cm_compile(cx, &arena, g, o, &plan, &constants);
     if (st == CM_OK)
         st = cm_report(cx, "writing", 0, 1);
+    if (st == CM_OK)
+        plan->stripped = o && o->strip_weights;
     if (st == CM_OK)
         st = write(cx, plan, constants, to);
     if (st == CM_OK)

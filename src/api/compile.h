@@ -10,6 +10,8 @@
 typedef struct cm_compile_options {
     bool no_optimise; /* lower the network as it is */
     cm_optimise_options optimise;
+    const cm_plan_build *build; /* for the plan to keep; NULL: nothing that would give it again */
+    bool strip_weights;         /* write the plan without them */
 } cm_compile_options;
 #define CM_COMPILE_DEFAULT                                                                         \
     {                                                                                              \

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "api/recipe.h"
 #include "onnx/onnx.h"
 
 static cm_status new_network(const cameo_network_options *options, cameo_network **out)
@@ -47,12 +48,31 @@ static cm_status import_options(cm_ctx *cx, const cameo_network_options *o, cm_i
     return CM_OK;
 }
 
+/* The options as text, for plans to keep. */
+static cm_status record(cameo_network *n, const cm_import_options *io)
+{
+    cm_ctx *cx = &n->job.cx;
+    cm_arena *arena = &n->job.arena;
+    CM_NEW(cx, arena, n->build, cm_plan_build);
+    for (int i = 0; i < io->n_dims; i++) {
+        const char *text =
+            cm_arena_printf(arena, "%s=%lld", io->dims[i].name, (long long)io->dims[i].value);
+        if (!text)
+            return cm_fail_memory(cx);
+        CM_TRY(cm_recipe_add(cx, arena, n->build, "dim", text));
+    }
+    for (int i = 0; i < io->n_outputs; i++)
+        CM_TRY(cm_recipe_add(cx, arena, n->build, "outputs", io->outputs[i]));
+    return CM_OK;
+}
+
 static cm_status import(cameo_network *n, const char *path, const void *bytes, size_t size,
                         const cameo_network_options *options)
 {
     cm_ctx *cx = &n->job.cx;
     cm_import_options io;
     CM_TRY(import_options(cx, options, &io));
+    CM_TRY(record(n, &io));
     if (path)
         return cm_onnx_import_file(cx, &n->job.arena, path, &io, &n->source, &n->network);
     return cm_onnx_import(cx, &n->job.arena, bytes, size, &io, &n->network);
@@ -146,6 +166,7 @@ cameo_status cameo_network_add_input(cameo_network *network, const char *name, c
                                      cameo_error *error)
 {
     CM_API_NEEDS(error, network);
+    network->build = NULL;
     if (!name || (rank > 0 && !dims))
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "name and dims must not be NULL");
     return cm_job_end(&network->job, add_input(network, name, dtype, rank, dims, dim_names), error);
@@ -198,6 +219,7 @@ cameo_status cameo_network_add_constant(cameo_network *network, const char *name
                                         const cameo_tensor *tensor, cameo_error *error)
 {
     CM_API_NEEDS(error, network);
+    network->build = NULL;
     if (!name || !tensor)
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "name and tensor must not be NULL");
     return cm_job_end(&network->job, add_constant(network, name, tensor), error);
@@ -216,6 +238,7 @@ cameo_status cameo_network_mark_output(cameo_network *network, const char *value
 {
     CM_API_NEEDS(error, network);
     CM_API_NEEDS(error, value);
+    network->build = NULL;
     return cm_job_end(&network->job, mark_output(network, value), error);
 }
 

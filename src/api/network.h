@@ -5,12 +5,14 @@
 
 #include "api/api.h"
 #include "ir/network.h"
+#include "plan/plan.h"
 #include "onnx/onnx.h"
 
 struct cameo_network {
     cm_job job; /* its arena holds the network */
     cm_network *network;
     cm_onnx_source *source; /* from a file: its mappings */
+    cm_plan_build *build;   /* how importing was asked for; NULL: not imported, or changed since */
 };
 
 /* A deep copy of the caller's tensor in `arena`. */

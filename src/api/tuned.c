@@ -105,6 +105,8 @@ cm_status cm_compile_tuned(cm_ctx *cx, cm_network *g, const cm_compile_options *
     cm_status st = cm_compile(cx, &arena, g, co, &plan, &constants);
     if (st == CM_OK && o->tune.level != CM_TUNE_OFF)
         st = tune_lowered(cx, plan, constants, o, &table, report);
+    if (st == CM_OK)
+        plan->stripped = co && co->strip_weights;
     const atomic_bool *cancel = cx->cancel;
     cm_progress_fn progress = cx->progress;
     if (report->stopped) {

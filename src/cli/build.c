@@ -11,7 +11,7 @@
 typedef struct {
     cm_model_options model;
     const char *output;
-    bool quiet, verify;
+    bool quiet, verify, strip_weights;
     const char *inputs;
     int64_t random;
     double tolerance; /* --precision auto */
@@ -86,11 +86,17 @@ static cm_status compile_options(cm_ctx *cx, const build_options *o, const char 
 {
     cm_model_options model = o->model;
     cm_measure_options m = {&o->model, o->samples, o->tolerance, o->quiet};
-    bool measured = model.precision && !strcmp(model.precision, "auto");
-    if (measured)
+    if (model.precision && !strcmp(model.precision, "auto")) {
         model.precision = NULL;
+        CM_TRY(cm_model_compile_options(cx, &model, co));
+        CM_TRY(cm_measure_precision(cx, path, &m, co));
+        model.precision = co->optimise.precision == CM_PRECISION_BF16 ? "bf16" : "fp16";
+        model.keep_fp32 =
+            (cm_texts){co->optimise.n_keep_fp32, (const char **)co->optimise.keep_fp32};
+    }
     CM_TRY(cm_model_compile_options(cx, &model, co));
-    return measured ? cm_measure_precision(cx, path, &m, co) : CM_OK;
+    co->strip_weights = o->strip_weights;
+    return CM_OK;
 }
 
 static int run(cm_ctx *cx, void *options, int n_args, const char **args)
@@ -133,6 +139,8 @@ static const cm_cli_option table[] = {
      offsetof(build_options, output)},
     {"quiet", NULL, "print nothing when all went well", CM_OPT_FLAG,
      offsetof(build_options, quiet)},
+    {"strip-weights", NULL, "leave the weights out of the plan; `cameo refit` puts them back",
+     CM_OPT_FLAG, offsetof(build_options, strip_weights)},
     {"verify", NULL, "run the network after every pass; fail if one changes an answer", CM_OPT_FLAG,
      offsetof(build_options, verify)},
     {"inputs", "FILE", "inputs to verify with: .npz, .npy or .pb", CM_OPT_TEXT,
@@ -182,6 +190,7 @@ const cm_cli_verb cm_verb_build = {
         "can; a CPU has nothing to gain from it and computes in float32.",
     .examples = "  cameo build model.onnx\n"
                 "  cameo build model.onnx --output fixed.plan --dim batch=8\n"
+                "  cameo build model.onnx --strip-weights --output small.plan\n"
                 "  cameo build model.onnx --verify --inputs sample.npz\n"
                 "  cameo build model.onnx --precision auto --tolerance 1e-3 --samples data.npz\n",
     .options_bytes = sizeof(build_options),

@@ -53,6 +53,7 @@ typedef struct cm_cli_verb {
     X(run)                                                                                         \
     X(bench)                                                                                       \
     X(tune)                                                                                        \
+    X(refit)                                                                                       \
     X(inspect)                                                                                     \
     X(devices)                                                                                     \
     X(test_onnx)                                                                                   \

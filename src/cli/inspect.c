@@ -40,7 +40,7 @@ static cm_status read_network(cm_ctx *cx, const cm_model *m, cm_facts *f)
 
 static cm_status read_plan(cm_ctx *cx, const char *path, bool verify, cm_model *m, cm_facts *f)
 {
-    cm_engine_options eo = {.verify_weights = verify};
+    cm_engine_options eo = {.verify_weights = verify, .to_look = true};
     CM_TRY(cm_engine_open_file(cx, path, &eo, &m->engine));
     return cm_facts_of_engine(cx, m->engine, f);
 }

@@ -13,117 +13,46 @@ static double seconds_since(uint64_t start)
     return (double)(cm_now_ns() - start) * 1e-9;
 }
 
-/* NAME=REST: *name gets a copy of the part before the last '='. */
-static cm_status split(cm_ctx *cx, const char *option, const char *text, const char **name,
-                       const char **rest)
+static cm_status add_all(cm_ctx *cx, cm_plan_build *b, const char *name, const cm_texts *t)
 {
-    const char *equals = strrchr(text, '=');
-    if (!equals || equals == text)
-        return cm_fail(cx, CM_ERR_ARGUMENT, "--%s %s: wanted NAME=...", option, text);
-    *name = cm_arena_strndup(cx->arena, text, (size_t)(equals - text));
-    *rest = equals + 1;
-    return *name ? CM_OK : cm_fail_memory(cx);
-}
-
-static cm_status parse_shape(cm_ctx *cx, const char *text, cm_import_shape *out)
-{
-    const char *p;
-    int64_t dims[CM_MAX_RANK];
-    CM_TRY(split(cx, "shape", text, &out->input, &p));
-    out->rank = 0;
-    while (*p) {
-        char *end;
-        if (out->rank == CM_MAX_RANK)
-            return cm_fail(cx, CM_ERR_ARGUMENT, "--shape %s: more than %d dims", text, CM_MAX_RANK);
-        dims[out->rank++] = strtoll(p, &end, 10);
-        if (end == p || (*end && *end != 'x') || dims[out->rank - 1] < 0)
-            return cm_fail(cx, CM_ERR_ARGUMENT, "--shape %s: wanted NAME=AxBxC", text);
-        p = *end ? end + 1 : end;
-    }
-    out->dims = cm_arena_memdup(cx->arena, dims, (size_t)out->rank * sizeof *dims);
-    return out->dims ? CM_OK : cm_fail_memory(cx);
-}
-
-static cm_status import_options(cm_ctx *cx, const cm_model_options *o, cm_import_options *out)
-{
-    *out = (cm_import_options){.n_outputs = o->outputs.n, .outputs = o->outputs.v};
-    cm_import_dim *dims;
-    cm_import_shape *shapes;
-    CM_NEW_N(cx, cx->arena, dims, o->dims.n, cm_import_dim);
-    CM_NEW_N(cx, cx->arena, shapes, o->shapes.n, cm_import_shape);
-    for (int i = 0; i < o->dims.n; i++) {
-        const char *rest;
-        char *end;
-        CM_TRY(split(cx, "dim", o->dims.v[i], &dims[i].name, &rest));
-        dims[i].value = strtoll(rest, &end, 10);
-        if (!*rest || *end || dims[i].value < 0)
-            return cm_fail(cx, CM_ERR_ARGUMENT, "--dim %s: wanted NAME=N", o->dims.v[i]);
-    }
-    for (int i = 0; i < o->shapes.n; i++)
-        CM_TRY(parse_shape(cx, o->shapes.v[i], &shapes[i]));
-    out->n_dims = o->dims.n;
-    out->dims = dims;
-    out->n_shapes = o->shapes.n;
-    out->shapes = shapes;
+    for (int i = 0; i < t->n; i++)
+        CM_TRY(cm_recipe_add(cx, cx->arena, b, name, t->v[i]));
     return CM_OK;
 }
 
-static cm_status parse_precision(cm_ctx *cx, const char *text, cm_precision *out)
+static cm_status add_one(cm_ctx *cx, cm_plan_build *b, const char *name, const char *value)
 {
-    static const char *const names[] = {"fp32", "tf32", "fp16", "bf16"};
-    for (int i = 0; i < CM_COUNT(names); i++)
-        if (!strcmp(text, names[i])) {
-            *out = (cm_precision)i;
-            return CM_OK;
-        }
-    if (!strcmp(text, "auto"))
-        return cm_fail(cx, CM_ERR_ARGUMENT, "--precision auto measures, and is for build only");
-    return cm_fail(cx, CM_ERR_ARGUMENT, "--precision %s: wanted fp32, tf32, fp16, bf16 or auto",
-                   text);
+    return value ? cm_recipe_add(cx, cx->arena, b, name, value) : CM_OK;
 }
 
-/* Drop the outputs that were not asked for. */
-static cm_status keep_outputs(cm_ctx *cx, cm_network *g, const cm_texts *names)
+cm_status cm_model_recipe(cm_ctx *cx, const cm_model_options *o, cm_recipe *out)
 {
-    for (int k = 0; k < names->n; k++) {
-        bool found = false;
-        for (int i = 0; i < g->n_outputs && !found; i++)
-            found = !strcmp(g->output_names[i], names->v[k]);
-        if (!found)
-            return cm_fail(cx, CM_ERR_ARGUMENT, "--only-outputs: the model has no output '%s'",
-                           names->v[k]);
+    cm_plan_build *b;
+    const char *rewrites = NULL;
+    CM_NEW(cx, cx->arena, b, cm_plan_build);
+    CM_TRY(add_all(cx, b, "dim", &o->dims));
+    CM_TRY(add_all(cx, b, "shape", &o->shapes));
+    CM_TRY(add_all(cx, b, "outputs", &o->outputs));
+    CM_TRY(add_all(cx, b, "only-outputs", &o->only_outputs));
+    CM_TRY(add_one(cx, b, "precision", o->precision));
+    CM_TRY(add_all(cx, b, "keep-fp32", &o->keep_fp32));
+    CM_TRY(add_one(cx, b, "no-optimise", o->no_optimise ? "" : NULL));
+    CM_TRY(add_one(cx, b, "stop-after", o->stop_after));
+    if (o->stop_after_rewrite > 0) {
+        rewrites = cm_arena_printf(cx->arena, "%lld", (long long)o->stop_after_rewrite);
+        if (!rewrites)
+            return cm_fail_memory(cx);
     }
-    for (int i = g->n_outputs - 1; i >= 0 && names->n; i--) {
-        bool wanted = false;
-        for (int k = 0; k < names->n && !wanted; k++)
-            wanted = !strcmp(g->output_names[i], names->v[k]);
-        if (!wanted)
-            cm_network_remove_output(g, i);
-    }
-    return CM_OK;
+    CM_TRY(add_one(cx, b, "stop-after-rewrite", rewrites));
+    return cm_recipe_parse(cx, cx->arena, b, out);
 }
 
 cm_status cm_model_compile_options(cm_ctx *cx, const cm_model_options *o, cm_compile_options *out)
 {
-    *out = (cm_compile_options)CM_COMPILE_DEFAULT;
-    out->no_optimise = o->no_optimise;
-    if (o->stop_after_rewrite > 0)
-        out->optimise.stop_after_rewrite = o->stop_after_rewrite;
-    out->optimise.stop_after = o->stop_after;
-    out->optimise.n_keep_fp32 = o->keep_fp32.n;
-    out->optimise.keep_fp32 = o->keep_fp32.v;
-    if (o->precision)
-        CM_TRY(parse_precision(cx, o->precision, &out->optimise.precision));
-    if (!o->stop_after || cm_pass_find(o->stop_after))
-        return CM_OK;
-    const char *names[128];
-    int n = cm_n_passes < CM_COUNT(names) ? cm_n_passes : CM_COUNT(names);
-    for (int i = 0; i < n; i++)
-        names[i] = cm_passes[i].name;
-    const char *near = cm_suggest(o->stop_after, names, n);
-    return cm_fail(cx, CM_ERR_ARGUMENT,
-                   near ? "there is no pass '%s'; did you mean '%s'?" : "there is no pass '%s'",
-                   o->stop_after, near);
+    cm_recipe r;
+    CM_TRY(cm_model_recipe(cx, o, &r));
+    *out = r.compile;
+    return CM_OK;
 }
 
 cm_status cm_model_context_options(cm_ctx *cx, const cm_model_options *o, cm_target *target,
@@ -161,14 +90,16 @@ cm_status cm_is_plan_file(cm_ctx *cx, const char *path, bool *out)
 
 cm_status cm_model_import(cm_ctx *cx, const char *path, const cm_model_options *o, cm_model *out)
 {
-    cm_import_options io;
+    cm_model_options how = *o;
+    cm_recipe r;
     uint64_t start = cm_now_ns();
     *out = (cm_model){0};
     cm_arena_init(&out->arena, cx->allocator);
     cm_buf_init(&out->plan, cx->allocator);
-    CM_TRY(import_options(cx, o, &io));
-    CM_TRY(cm_onnx_import_file(cx, &out->arena, path, &io, &out->source, &out->network));
-    CM_TRY(keep_outputs(cx, out->network, &o->only_outputs));
+    how.precision = NULL; /* "auto" is the caller's to resolve, and importing does not ask */
+    CM_TRY(cm_model_recipe(cx, &how, &r));
+    CM_TRY(cm_onnx_import_file(cx, &out->arena, path, &r.import, &out->source, &out->network));
+    CM_TRY(cm_recipe_keep_outputs(cx, &r, out->network));
     out->import_seconds = seconds_since(start);
     return CM_OK;
 }

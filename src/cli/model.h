@@ -3,7 +3,7 @@
 #ifndef CM_CLI_MODEL_H
 #define CM_CLI_MODEL_H
 
-#include "api/compile.h"
+#include "api/recipe.h"
 #include "cli/cli.h"
 #include "onnx/onnx.h"
 #include "runtime/runtime.h"
@@ -60,6 +60,8 @@ typedef struct cm_model_options {
      offsetof(type, field.stop_after_rewrite)}
 /* clang-format on */
 
+/* What the options say about importing and compiling, with the text that a plan keeps of it. */
+cm_status cm_model_recipe(cm_ctx *cx, const cm_model_options *o, cm_recipe *out) CM_MUST_USE;
 /* The compiler's options as the verb's options say; fails on an unknown pass. */
 cm_status cm_model_compile_options(cm_ctx *cx, const cm_model_options *o,
                                    cm_compile_options *out) CM_MUST_USE;

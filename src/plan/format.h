@@ -30,9 +30,12 @@ typedef enum {
     CM_SECTION_TARGET = 7,  /* one each */
     CM_SECTION_ALIASES = 8,
     CM_SECTION_WEIGHTS = 9,
+    CM_SECTION_BUILD = 10, /* how a model became this plan; whether its weights were left out */
 } cm_section_kind;
 
 enum { CM_SECTION_OPTIONAL = 1 }; /* flag: a reader that does not know the kind may go on */
+
+enum { CM_BUILD_STRIPPED = 1 }; /* flag of the build section */
 
 /* Operand flags. */
 enum { CM_OPERAND_LAYOUT = 1, CM_OPERAND_QUANT = 2 };

@@ -30,11 +30,23 @@ typedef struct cm_plan_value {
     int32_t weight; /* CONSTANT: index of its weight recipe, -1: none */
 } cm_plan_value;
 
-/* How a constant comes from the model's named weights. A plain initialiser has only a name; a folded
- * constant lists the operators applied (later). */
+/* A weight of the model that a constant is, unchanged. Constants that were computed from weights have
+ * none: what gives them again is the build section, by which the model is built anew (api/refit.h). */
 typedef struct cm_plan_weight {
     const char *name;
 } cm_plan_weight;
+
+/* How a model became this plan: options by name (api/recipe.h), so that refitting can do it again. */
+typedef struct cm_plan_option {
+    const char *name, *value;
+} cm_plan_option;
+
+typedef struct cm_plan_build {
+    int n_options;
+    const cm_plan_option *options;
+    uint64_t
+        weights_checksum; /* of the weights as built, also when they were left out; set by reading */
+} cm_plan_build;
 
 typedef enum {
     CM_STEP_PROBLEM = 0, /* solve `problem` */
@@ -107,8 +119,10 @@ typedef struct cm_plan {
     int n_aliases;
     const cm_plan_alias *aliases;
     const unsigned char *weights_data;
-    uint64_t weights_bytes;
+    uint64_t weights_bytes; /* with the weights left out too: what they take */
     uint64_t weights_checksum;
+    const cm_plan_build *build; /* NULL: not made from a model's file */
+    bool stripped; /* the weights are left out, weights_data is NULL; only with `build` */
 } cm_plan;
 
 /* Where constant data comes from while writing, one entry per CONSTANT value in order of value
@@ -122,8 +136,13 @@ cm_status cm_plan_write_memory(cm_ctx *cx, const cm_plan *p, const cm_tensor *co
  * and count checked. The plan lives in `arena`. */
 cm_status cm_plan_read(cm_ctx *cx, cm_arena *arena, const void *bytes, size_t n,
                        cm_plan **out) CM_MUST_USE;
+/* Are two plans the same network but for the bytes of their constants? Else CM_ERR_MODEL says where `b` is
+ * another one; names of layers and of inner values may differ. */
+cm_status cm_plan_same(cm_ctx *cx, const cm_plan *a, const cm_plan *b) CM_MUST_USE;
 /* Reads all weights. */
 cm_status cm_plan_verify_weights(cm_ctx *cx, const cm_plan *p) CM_MUST_USE;
+/* The sentence for those who need the weights of a plan that has none. */
+cm_status cm_plan_fail_stripped(cm_ctx *cx) CM_MUST_USE;
 uint64_t cm_checksum(const void *p, size_t n); /* what the sections carry */
 
 #endif

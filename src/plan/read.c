@@ -194,6 +194,38 @@ static cm_status read_meta(cursor *c)
     return end_of(c);
 }
 
+static cm_status read_build(cursor *c)
+{
+    reader *r = c->r;
+    uint32_t flags;
+    uint64_t bytes, checksum;
+    int n;
+    CM_TRY(take_u32(c, &flags));
+    CM_TRY(take_u64(c, &bytes));
+    CM_TRY(take_u64(c, &checksum));
+    if (flags & ~(uint32_t)CM_BUILD_STRIPPED)
+        return cm_fail(r->cx, CM_ERR_PLAN, "the plan's build flags %u are not known", flags);
+    r->plan->stripped = flags & CM_BUILD_STRIPPED;
+    if (r->plan->weights_bytes != (r->plan->stripped ? 0 : bytes))
+        return damaged(r, "its weights are not as long as its build section states");
+    if (r->plan->stripped) {
+        r->plan->weights_data = NULL;
+        r->plan->weights_bytes = bytes;
+    }
+    CM_TRY(take_count(c, 8, "options", &n));
+    cm_plan_option *options;
+    cm_plan_build *build;
+    CM_NEW_N(r->cx, r->arena, options, n, cm_plan_option);
+    CM_NEW(r->cx, r->arena, build, cm_plan_build);
+    for (int i = 0; i < n; i++) {
+        CM_TRY(take_string(c, &options[i].name));
+        CM_TRY(take_string(c, &options[i].value));
+    }
+    *build = (cm_plan_build){n, options, checksum};
+    r->plan->build = build;
+    return end_of(c);
+}
+
 /* Does a constant's place fit the weights section and its type? */
 static cm_status check_constant(reader *r, const cm_plan_value *v)
 {
@@ -465,7 +497,7 @@ static const struct {
     {CM_SECTION_META, "meta", true, false},        {CM_SECTION_VALUES, "values", true, false},
     {CM_SECTION_RECIPES, "recipes", false, false}, {CM_SECTION_VARIANT, "variant", true, true},
     {CM_SECTION_TARGET, "target", false, true},    {CM_SECTION_ALIASES, "aliases", false, false},
-    {CM_SECTION_WEIGHTS, "weights", true, false},
+    {CM_SECTION_WEIGHTS, "weights", true, false},  {CM_SECTION_BUILD, "build", false, false},
 };
 
 static const char *section_name(uint32_t kind)
@@ -574,6 +606,7 @@ cm_status cm_plan_read(cm_ctx *cx, cm_arena *arena, const void *bytes, size_t n,
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_STRINGS, read_strings));
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_DIMS, read_dims));
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_META, read_meta));
+    CM_TRY(read_one(&r, table, n_sections, CM_SECTION_BUILD, read_build));
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_VALUES, read_values));
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_RECIPES, read_recipes));
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_ALIASES, read_aliases));
@@ -583,8 +616,17 @@ cm_status cm_plan_read(cm_ctx *cx, cm_arena *arena, const void *bytes, size_t n,
     return CM_OK;
 }
 
+cm_status cm_plan_fail_stripped(cm_ctx *cx)
+{
+    return cm_fail(cx, CM_ERR_PLAN,
+                   "the plan was built without its weights: put them back with `cameo refit PLAN "
+                   "--from MODEL`");
+}
+
 cm_status cm_plan_verify_weights(cm_ctx *cx, const cm_plan *p)
 {
+    if (p->stripped)
+        return cm_plan_fail_stripped(cx);
     uint64_t sum = cm_checksum(p->weights_data, (size_t)p->weights_bytes);
     if (sum != p->weights_checksum)
         return cm_fail(cx, CM_ERR_PLAN,

@@ -38,6 +38,7 @@ typedef struct {
     cm_map strings; /* text -> index + 1 */
     section *sections;
     int n_sections, max_sections;
+    uint64_t weights_bytes, weights_sum;
     uint64_t total; /* bytes of the file */
 } writer;
 
@@ -346,10 +347,28 @@ static cm_status add_to_sink(cm_ctx *cx, void *arg, const void *p, size_t n)
     return put(cx, arg, p, n);
 }
 
+static cm_status write_build(writer *w)
+{
+    const cm_plan_build *build = w->plan->build;
+    if (!build)
+        return CM_OK;
+    uint32_t flags = w->plan->stripped ? 0 : CM_SECTION_OPTIONAL;
+    cm_buf *b = &add_section(w, CM_SECTION_BUILD, flags)->body;
+    cm_buf_u32(b, w->plan->stripped ? CM_BUILD_STRIPPED : 0);
+    cm_buf_u64(b, w->weights_bytes);
+    cm_buf_u64(b, w->weights_sum);
+    cm_buf_u32(b, (uint32_t)build->n_options);
+    for (int i = 0; i < build->n_options; i++) {
+        CM_TRY(put_string(w, b, build->options[i].name));
+        CM_TRY(put_string(w, b, build->options[i].value));
+    }
+    return CM_OK;
+}
+
 static cm_status build_sections(writer *w)
 {
     const cm_plan *p = w->plan;
-    w->max_sections = 8 + p->n_variants + p->n_targets;
+    w->max_sections = 9 + p->n_variants + p->n_targets;
     if (w->max_sections > CM_PLAN_MAX_SECTIONS)
         return cm_fail(w->cx, CM_ERR_ARGUMENT, "%d sections in a plan, at most %d are possible",
                        w->max_sections, CM_PLAN_MAX_SECTIONS);
@@ -381,6 +400,7 @@ static cm_status build_sections(writer *w)
         i32(b, p->aliases[i].input);
         i32(b, p->aliases[i].output);
     }
+    CM_TRY(write_build(w));
     write_strings(w, &strings->body);
     return CM_OK;
 }
@@ -389,11 +409,8 @@ static cm_status build_sections(writer *w)
 static cm_status lay_out(writer *w)
 {
     section *weights = add_section(w, CM_SECTION_WEIGHTS, 0);
-    cm_checksum_state sum;
-    cm_checksum_begin(&sum);
-    CM_TRY(each_weight_byte(w, add_to_sum, &sum));
-    weights->size = sum.n;
-    weights->checksum = cm_checksum_end(&sum);
+    weights->size = w->plan->stripped ? 0 : w->weights_bytes;
+    weights->checksum = w->plan->stripped ? cm_checksum(NULL, 0) : w->weights_sum;
     size_t at = CM_PLAN_HEADER_BYTES + (size_t)w->n_sections * CM_PLAN_ENTRY_BYTES;
     for (int i = 0; i < w->n_sections; i++) {
         section *s = &w->sections[i];
@@ -410,6 +427,16 @@ static cm_status lay_out(writer *w)
             return cm_fail(w->cx, CM_ERR_MODEL, "the plan's size in bytes overflows");
     }
     w->total = at;
+    return CM_OK;
+}
+
+static cm_status sum_weights(writer *w)
+{
+    cm_checksum_state sum;
+    cm_checksum_begin(&sum);
+    CM_TRY(each_weight_byte(w, add_to_sum, &sum));
+    w->weights_bytes = sum.n;
+    w->weights_sum = cm_checksum_end(&sum);
     return CM_OK;
 }
 
@@ -448,13 +475,14 @@ static cm_status write_all(writer *w, sink *out)
     for (int i = 0; i < w->plan->n_values; i++)
         w->n_constants += w->plan->values[i].storage == CM_STORE_CONSTANT;
     CM_TRY(place_constants(w));
+    CM_TRY(sum_weights(w));
     CM_TRY(build_sections(w));
     CM_TRY(lay_out(w));
     CM_TRY(write_head(w, out));
     for (int i = 0; i < w->n_sections; i++) {
         const section *s = &w->sections[i];
         CM_TRY(pad_to(w->cx, out, s->offset));
-        if (s->kind == CM_SECTION_WEIGHTS)
+        if (s->kind == CM_SECTION_WEIGHTS && s->size)
             CM_TRY(each_weight_byte(w, add_to_sink, out));
         else
             CM_TRY(put(w->cx, out, s->body.data, s->body.n));

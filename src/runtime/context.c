@@ -76,6 +76,8 @@ cm_status cm_context_create(cm_ctx *cx, cm_engine *e, const cm_context_options *
         return cm_fail(cx, CM_ERR_UNSUPPORTED, "target %s: this build runs on the CPU only",
                        cm_target_text(text, sizeof text, options->target));
     }
+    if (e->plan->stripped)
+        return cm_plan_fail_stripped(cx);
     cm_context *c = cm_alloc(cx->allocator, sizeof *c, 64);
     if (!c)
         return cm_fail_memory(cx);

@@ -280,6 +280,8 @@ static cm_status open_constants(cm_ctx *cx, cm_engine *e, const cm_tensor *const
             e->values[i].data = (*given++)->data;
             continue;
         }
+        if (e->plan->stripped)
+            continue;
         e->values[i].data = e->plan->weights_data + v->offset;
         if (v->type.dtype == CM_STR)
             CM_TRY(open_strings(cx, e, v, &e->values[i].data));
@@ -344,6 +346,8 @@ static cm_status open_plan(cm_ctx *cx, cm_engine *e, const plan_source *from,
     e->plan = from->lowered;
     if (!e->plan)
         CM_TRY(cm_plan_read(cx, &e->arena, from->bytes, from->n, &e->plan));
+    if (e->plan->stripped && !options->to_look)
+        return cm_plan_fail_stripped(cx);
     if (options->verify_weights && !from->lowered)
         CM_TRY(cm_plan_verify_weights(cx, e->plan));
     CM_TRY(choose_variant(cx, e, options->variant));

@@ -19,6 +19,7 @@ typedef struct cm_context cm_context;
 typedef struct cm_engine_options {
     const char *variant; /* NULL: the plan's first */
     bool verify_weights; /* read all weights and compare their checksum */
+    bool to_look;        /* a plan without its weights opens too; contexts refuse it */
 } cm_engine_options;
 
 /* `options` may be NULL. The engine keeps cx->allocator, nothing else of cx. Starts with one

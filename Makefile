@@ -38,8 +38,9 @@ CLI_SRC  := $(wildcard src/cli/*.c)
 UNIT_SRC := $(wildcard tests/unit/*.c tests/fault/*.c tests/op/*.c)
 
 obj = $(patsubst %.c,$(B)/%.o,$(1))
-RT_OBJ   := $(call obj,$(RT_SRC))
-LIB_OBJ  := $(call obj,$(LIB_SRC))
+KERNELS  := $(sort $(wildcard src/cuda/kernels/*.cu src/cuda/kernels/*.cuh))
+RT_OBJ   := $(call obj,$(RT_SRC)) $(B)/gen/kernels.o
+LIB_OBJ  := $(call obj,$(LIB_SRC)) $(B)/gen/kernels.o
 CLI_OBJ  := $(call obj,$(CLI_SRC))
 UNIT_BIN := $(patsubst %.c,$(B)/%,$(UNIT_SRC))
 
@@ -81,6 +82,13 @@ $(B)/src/cpu/generic/%.o: CFLAGS += $(KERNEL_OPT)
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# Device code is text in the library; NVRTC compiles it where it is needed.
+$(B)/gen/kernels.c: tools/embed $(KERNELS)
+	@mkdir -p $(@D)
+	tools/embed $(KERNELS) >$@.tmp && mv $@.tmp $@
+$(B)/gen/kernels.o: $(B)/gen/kernels.c
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/libcameo.a: $(LIB_OBJ)

@@ -1,7 +1,10 @@
 // common.cuh -- element types without toolkit headers; every kernel begins with it.
 // SPDX-License-Identifier: Apache-2.0
 //
-// float16 and bfloat16 are stored as structs of 16 bits; arithmetic is in float.
+// float16 and bfloat16 are stored as structs of 16 bits; arithmetic is in float. It is included before a kernel's
+// generated part as well, so that this may use what is here.
+#ifndef COMMON_CUH
+#define COMMON_CUH
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -48,3 +51,5 @@ template <> __device__ __forceinline__ bf16 from_float<bf16>(float v)
 template <class T> struct alignas(16) vec16 {
     T v[16 / sizeof(T)];
 };
+
+#endif

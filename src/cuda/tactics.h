@@ -1,0 +1,24 @@
+/* tactics.h -- the CUDA backend: one ordered table of tactics per problem kind.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The file of a kind (cuda/matmul.c) defines cm_cuda_matmul_tactics and cm_cuda_matmul_count; kernels are text
+ * in kernels/. A kind without a line here runs on the CPU inside the same plan. */
+#ifndef CM_CUDA_TACTICS_H
+#define CM_CUDA_TACTICS_H
+
+#include "plan/backend.h"
+
+extern const cm_backend cm_backend_cuda;
+
+/* clang-format off */
+/* X(KIND, stem): one line a kind. */
+#define CM_CUDA_TABLES(X)
+/* clang-format on */
+
+#define X(kind, stem)                                                                              \
+    extern const cm_tactic cm_cuda_##stem##_tactics[];                                             \
+    extern const int cm_cuda_##stem##_count;
+CM_CUDA_TABLES(X)
+#undef X
+
+#endif

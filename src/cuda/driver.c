@@ -69,7 +69,7 @@ cm_status cm_driver_fail(cm_ctx *cx, const cm_driver *cu, int code, const char *
     if (code == CM_CU_NO_BINARY)
         return cm_fail(cx, CM_ERR_DEVICE, "%s: the kernel was compiled for another GPU", doing);
     if (code == CM_CU_ILLEGAL_ADDRESS || code == CM_CU_LAUNCH_FAILED)
-        return cm_fail(cx, CM_ERR_DEVICE,
-                       "%s: %s; the GPU's state is lost for this process", doing, text);
+        return cm_fail(cx, CM_ERR_DEVICE, "%s: %s; the GPU's state is lost for this process", doing,
+                       text);
     return cm_fail(cx, CM_ERR_DEVICE, "%s: %s (driver's error %d)", doing, text, code);
 }

@@ -13,9 +13,8 @@ cm_status cm_gpu_launch(const cm_run *r, const cm_kernel *k, const cm_grid *g, v
 {
     const cm_device *d = r->stream->d;
     cm_cu_attribute attributes[2];
-    cm_cu_launch l = {.shared_bytes = (unsigned)g->shared,
-                      .stream = r->stream->cu,
-                      .attributes = attributes};
+    cm_cu_launch l = {
+        .shared_bytes = (unsigned)g->shared, .stream = r->stream->cu, .attributes = attributes};
     memset(attributes, 0, sizeof attributes);
     for (int i = 0; i < 3; i++) {
         l.grid[i] = at_least_one(g->blocks[i]);
@@ -68,9 +67,9 @@ cm_status cm_gpu_tensor_map(cm_ctx *cx, const cm_run *r, cm_dtype dtype, int ran
     const cm_device *d = r->stream->d;
     int swizzle = swizzle_bytes == 128 ? 3 : swizzle_bytes == 64 ? 2 : swizzle_bytes == 32 ? 1 : 0;
     CM_TRY(cm_device_enter(cx, d));
-    int code = d->cu->tensor_map(out->bytes, map_type(dtype), (unsigned)rank, (void *)base, dims,
-                                 strides, box, ones, NO_INTERLEAVE, swizzle, PROMOTE_256,
-                                 FILL_ZERO);
+    int code =
+        d->cu->tensor_map(out->bytes, map_type(dtype), (unsigned)rank, (void *)base, dims, strides,
+                          box, ones, NO_INTERLEAVE, swizzle, PROMOTE_256, FILL_ZERO);
     cm_device_leave(d);
     return code == 0 ? CM_OK : cm_driver_fail(cx, d->cu, code, "describing a tensor to the GPU");
 }

@@ -39,9 +39,8 @@ static const struct {
 };
 
 static cm_library libraries[CM_LIBRARY_COUNT];
-static pthread_once_t searched[CM_LIBRARY_COUNT] = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT,
-                                                    PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT,
-                                                    PTHREAD_ONCE_INIT};
+static pthread_once_t searched[CM_LIBRARY_COUNT] = {
+    PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
 
 static bool open_path(cm_library *l, const char *path)
 {
@@ -91,12 +90,13 @@ static bool open_in_list(cm_library *l, const char *variable, const char *file)
 static bool open_in_wheels(cm_library *l, const char *prefix, const char *const *wheels,
                            const char *file)
 {
-    static const char *const homes[] = {"/lib/python3*/site-packages", "/lib/python3*/dist-packages"};
+    static const char *const homes[] = {"/lib/python3*/site-packages",
+                                        "/lib/python3*/dist-packages"};
     for (int i = 0; i < MOST_FILES && wheels[i]; i++) {
         for (int h = 0; h < CM_COUNT(homes); h++) {
             char folder[PATH_MAX];
-            int n = snprintf(folder, sizeof folder, "%s%s/nvidia/%s/lib", prefix, homes[h],
-                             wheels[i]);
+            int n =
+                snprintf(folder, sizeof folder, "%s%s/nvidia/%s/lib", prefix, homes[h], wheels[i]);
             if (n > 0 && n < (int)sizeof folder && open_matching(l, folder, file))
                 return true;
         }
@@ -156,9 +156,8 @@ SEARCH(NVML)
 
 const cm_library *cm_library_get(cm_library_id id)
 {
-    static void (*const searches[CM_LIBRARY_COUNT])(void) = {search_DRIVER, search_NVRTC,
-                                                             search_CUBLASLT, search_CUDNN,
-                                                             search_NVML};
+    static void (*const searches[CM_LIBRARY_COUNT])(void) = {
+        search_DRIVER, search_NVRTC, search_CUBLASLT, search_CUDNN, search_NVML};
     pthread_once(&searched[id], searches[id]);
     return &libraries[id];
 }

@@ -106,9 +106,9 @@ static cm_status compile_failed(cm_ctx *cx, program p, const cm_kernel_text *t, 
         while (said > text && said[-1] != '\n')
             said--;
     }
-    cm_status st = cm_fail(cx, CM_ERR_INTERNAL, "kernel %s of %s.cu does not compile for %s: %.*s",
-                           t->entry, t->file, arch + strlen("--gpu-architecture="),
-                           (int)strcspn(said, "\n"), said);
+    cm_status st =
+        cm_fail(cx, CM_ERR_INTERNAL, "kernel %s of %s.cu does not compile for %s: %.*s", t->entry,
+                t->file, arch + strlen("--gpu-architecture="), (int)strcspn(said, "\n"), said);
     cm_release(cx->allocator, text, n);
     return st;
 }
@@ -170,8 +170,7 @@ cm_status cm_kernel_compile(cm_ctx *cx, const cm_kernel_text *t, int level, cons
     cm_buf_printf(&text, "\n#line 1 \"%s.cu\"\n", t->file);
     cm_buf_str(&text, source(t->file, ".cu"));
     const char *whole = cm_buf_text(&text);
-    cm_status st =
-        text.failed ? cm_fail_memory(cx) : compile(cx, t, level, whole, key, out);
+    cm_status st = text.failed ? cm_fail_memory(cx) : compile(cx, t, level, whole, key, out);
     cm_buf_deinit(&text);
     return st;
 }

@@ -121,8 +121,7 @@ static cm_status wait(cm_ctx *cx, cm_stream *s)
 
 static cm_status upload(cm_ctx *cx, cm_stream *s, void *to, const void *from, size_t bytes)
 {
-    CALL(cx, s->d, "copying to the GPU",
-         upload((cm_cu_address)(uintptr_t)to, from, bytes, s->cu));
+    CALL(cx, s->d, "copying to the GPU", upload((cm_cu_address)(uintptr_t)to, from, bytes, s->cu));
 }
 
 static cm_status download(cm_ctx *cx, cm_stream *s, void *to, const void *from, size_t bytes)
@@ -178,8 +177,8 @@ static cm_status record_end(cm_ctx *cx, cm_stream *s, cm_recording **r)
     cm_cu_graph g = NULL;
     CM_TRY(cm_device_enter(cx, d));
     int code = d->cu->capture_end(s->cu, &g);
-    cm_status st = code == 0 && g ? keep_graph(cx, d, g, r)
-                                  : cm_driver_fail(cx, d->cu, code, "recording");
+    cm_status st =
+        code == 0 && g ? keep_graph(cx, d, g, r) : cm_driver_fail(cx, d->cu, code, "recording");
     if (g)
         d->cu->graph_destroy(g);
     cm_device_leave(d);

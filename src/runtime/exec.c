@@ -232,7 +232,9 @@ static cm_status run_bound(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm
     for (int o = 0; o < s->plan->n_out; o++)
         if (s->plan->out[o].value >= 0)
             CM_TRY(output_memory(cx, c, s, o));
-    return run_tactic(cx, c, s, sol, (unsigned char *)c->memory + sol->offset);
+    /* Where nothing needs memory there is none. */
+    void *workspace = c->memory ? (unsigned char *)c->memory + sol->offset : NULL;
+    return run_tactic(cx, c, s, sol, workspace);
 }
 
 static cm_status run_bound_view(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)

@@ -166,6 +166,19 @@ static void misaligned_and_empty_inputs_work(void **state)
     expect_f32(t, 0, 1, (const float[]){3});
 }
 
+static void a_context_may_need_no_memory(void **state)
+{
+    run_case *t = *state;
+    load(t, "data: f32[3,0,2]\n"
+            "@axes = i64[1] {2}\n"
+            "y = ReduceMax(data, @axes) {keepdims=0}\n"
+            "return y\n");
+    give(t, 0, CM_F32, 3, DIMS(3, 0, 2), NULL);
+    run(t);
+    assert_int_equal(cm_context_arena_bytes(t->context), 0);
+    assert_int_equal(cm_tensor_elems(out(t, 0)), 0);
+}
+
 static void if_takes_one_branch(void **state)
 {
     run_case *t = *state;
@@ -515,6 +528,7 @@ int main(void)
         TEST(outputs_go_to_the_callers_memory),
         TEST(outputs_sized_by_data_are_asked_for),
         TEST(misaligned_and_empty_inputs_work),
+        TEST(a_context_may_need_no_memory),
         TEST(if_takes_one_branch),
         TEST(loops_carry_and_stack),
         TEST(loops_change_shapes_and_stop_early),

@@ -1,0 +1,179 @@
+/* program_text.c -- pointwise programs as CUDA C: one line an instruction.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What is more than an operator or a function of the toolkit stands in kernels/program.cuh, for float and
+ * for double; NaNs go the way of ops/program_eval.c. */
+#include "cuda/program_text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* A, B, C are the arguments. Floats have a form for every instruction, whole numbers for some. */
+typedef struct {
+    const char *real, *whole;
+} form;
+
+/* clang-format off */
+static const form forms[CM_PW_COUNT] = {
+    [CM_PW_NEG] = {"-A", "-A"},
+    [CM_PW_ABS] = {"fabs(A)", "pw_abs(A)"},
+    [CM_PW_SIGN] = {"pw_sign(A)", "pw_sign(A)"},
+    [CM_PW_FLOOR] = {"floor(A)", NULL},
+    [CM_PW_CEIL] = {"ceil(A)", NULL},
+    [CM_PW_ROUND] = {"rint(A)", NULL},
+    [CM_PW_SQRT] = {"sqrt(A)", NULL},
+    [CM_PW_RSQRT] = {"rsqrt(A)", NULL},
+    [CM_PW_RECIP] = {"1 / A", NULL},
+    [CM_PW_EXP] = {"exp(A)", NULL},
+    [CM_PW_LOG] = {"log(A)", NULL},
+    [CM_PW_SIN] = {"sin(A)", NULL},
+    [CM_PW_COS] = {"cos(A)", NULL},
+    [CM_PW_TANH] = {"tanh(A)", NULL},
+    [CM_PW_SIGMOID] = {"pw_sigmoid(A)", NULL},
+    [CM_PW_ERF] = {"erf(A)", NULL},
+    [CM_PW_RELU] = {"A <= 0 ? 0 : A", "A > 0 ? A : 0"},
+    [CM_PW_GELU] = {"pw_gelu(A)", NULL},
+    [CM_PW_GELU_TANH] = {"pw_gelu_tanh(A)", NULL},
+    [CM_PW_SILU] = {"A * pw_sigmoid(A)", NULL},
+    [CM_PW_MISH] = {"pw_mish(A)", NULL},
+    [CM_PW_SOFTPLUS] = {"pw_softplus(A)", NULL},
+    [CM_PW_SOFTSIGN] = {"A / (1 + fabs(A))", NULL},
+    [CM_PW_HARDSWISH] = {"A * pw_at_most(pw_at_least(A / 6 + (T)0.5, (T)0), (T)1)", NULL},
+    [CM_PW_NOT] = {"A == 0", "A == 0"},
+    [CM_PW_IS_NAN] = {"A != A", NULL},
+    [CM_PW_ADD] = {"A + B", "A + B"},
+    [CM_PW_SUB] = {"A - B", "A - B"},
+    [CM_PW_MUL] = {"A * B", "A * B"},
+    [CM_PW_DIV] = {"A / B", NULL},
+    [CM_PW_POW] = {"pow(A, B)", NULL},
+    [CM_PW_MIN] = {"B != B ? B : pw_at_most(A, B)", "A < B ? A : B"},
+    [CM_PW_MAX] = {"B != B ? B : pw_at_least(A, B)", "A > B ? A : B"},
+    [CM_PW_LEAKY] = {"A < 0 ? B * A : A", NULL},
+    [CM_PW_ELU] = {"A < 0 ? B * expm1(A) : A", NULL},
+    [CM_PW_EQ] = {"A == B", "A == B"},
+    [CM_PW_LT] = {"A < B", "A < B"},
+    [CM_PW_LE] = {"A <= B", "A <= B"},
+    [CM_PW_GT] = {"A > B", "A > B"},
+    [CM_PW_GE] = {"A >= B", "A >= B"},
+    [CM_PW_AND] = {"A != 0 && B != 0", "A != 0 && B != 0"},
+    [CM_PW_OR] = {"A != 0 || B != 0", "A != 0 || B != 0"},
+    [CM_PW_XOR] = {"(A != 0) != (B != 0)", "(A != 0) != (B != 0)"},
+    [CM_PW_CLIP] = {"pw_at_most(pw_at_least(A, B), C)", "pw_at_most(pw_at_least(A, B), C)"},
+    [CM_PW_HARDSIGMOID] = {"pw_at_least(pw_at_most(B * A + C, (T)1), (T)0)", NULL},
+    [CM_PW_SELECT] = {"A != 0 ? B : C", "A != 0 ? B : C"},
+};
+/* clang-format on */
+
+const char *cm_text_number_type(cm_text_number n)
+{
+    static const char *const names[] = {"float", "double", "long long", "unsigned long long"};
+    return names[n];
+}
+
+static bool is_whole_number(const cm_program_step *s, int k)
+{
+    double v = s->arg[k].number;
+    bool bound = s->op == CM_PW_CLIP && k > 0 && isinf(v);
+    return bound || (v == rint(v) && fabs(v) <= 0x1p53);
+}
+
+bool cm_program_is_whole(const cm_program *p)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        const cm_program_step *s = &p->step[i];
+        if (!forms[s->op].whole)
+            return false;
+        for (int k = 0; k < cm_pointwise_arity(s->op); k++)
+            if (s->arg[k].kind == CM_ARG_NUMBER && !is_whole_number(s, k))
+                return false;
+    }
+    return true;
+}
+
+/* By its bits: nothing is lost, and there are no words for infinities. */
+static void put_number(cm_buf *out, double v, cm_text_number n)
+{
+    float f = (float)v;
+    uint32_t bits;
+    uint64_t wide;
+    memcpy(&bits, &f, sizeof bits);
+    memcpy(&wide, &v, sizeof wide);
+    if (n == CM_TEXT_FLOAT)
+        cm_buf_printf(out, "__int_as_float(0x%08" PRIx32 ")", bits);
+    else if (n == CM_TEXT_DOUBLE)
+        cm_buf_printf(out, "__longlong_as_double(0x%016" PRIx64 "ll)", wide);
+    else if (isinf(v))
+        cm_buf_str(out, n == CM_TEXT_U64 ? (v > 0 ? "~0ull" : "0ull")
+                        : v > 0          ? "0x7fffffffffffffffll"
+                                         : "(-0x7fffffffffffffffll - 1)");
+    else
+        cm_buf_printf(out, "(T)%" PRId64 "ll", (int64_t)v);
+}
+
+static void put_arg(cm_buf *out, const cm_program_arg *a, cm_text_number n)
+{
+    switch (a->kind) {
+    case CM_ARG_X:
+        cm_buf_str(out, "x");
+        break;
+    case CM_ARG_OPERAND:
+        cm_buf_printf(out, "o[%d]", a->index);
+        break;
+    case CM_ARG_RESULT:
+        cm_buf_printf(out, "v%d", a->index);
+        break;
+    case CM_ARG_NUMBER:
+        put_number(out, a->number, n);
+    }
+}
+
+/* Powers that need no logarithm; NULL: not one. */
+static const char *power_form(double exponent)
+{
+    return exponent == 1     ? "A"
+           : exponent == 2   ? "A * A"
+           : exponent == 3   ? "A * A * A"
+           : exponent == 0.5 ? "sqrt(A < -3.4e38f && isinf(A) ? -A : A + 0)"
+           : exponent == -1  ? "1 / A"
+                             : NULL;
+}
+
+static const char *form_of(const cm_program_step *s, cm_text_number n)
+{
+    if (n == CM_TEXT_I64 || n == CM_TEXT_U64)
+        return forms[s->op].whole;
+    const char *power = s->op == CM_PW_POW && s->arg[1].kind == CM_ARG_NUMBER
+                            ? power_form(s->arg[1].number)
+                            : NULL;
+    return power ? power : forms[s->op].real;
+}
+
+static void put_step(cm_buf *out, const cm_program_step *s, int index, cm_text_number n)
+{
+    cm_buf_printf(out, "    T v%d = (T)(", index);
+    for (const char *c = form_of(s, n); *c; c++) {
+        bool argument = *c >= 'A' && *c <= 'C';
+        if (argument)
+            put_arg(out, &s->arg[*c - 'A'], n);
+        else
+            cm_buf_bytes(out, c, 1);
+    }
+    cm_buf_str(out, ");\n");
+}
+
+void cm_program_text(cm_buf *out, const cm_program *p, const char *name, cm_text_number n)
+{
+    const char *type = cm_text_number_type(n);
+    cm_buf_printf(out,
+                  "#include \"program.cuh\"\n"
+                  "static __device__ __forceinline__ void %s(%s x, const %s *o, %s *r)\n"
+                  "{\n"
+                  "    typedef %s T;\n",
+                  name, type, type, type, type);
+    for (int i = 0; i < p->n_steps; i++)
+        put_step(out, &p->step[i], i, n);
+    for (int i = 0; i < p->n_outputs; i++)
+        cm_buf_printf(out, "    r[%d] = v%d;\n", i, p->output[i]);
+    cm_buf_str(out, "}\n");
+}

@@ -143,9 +143,8 @@ static const char *form_of(const cm_program_step *s, cm_text_number n)
 {
     if (n == CM_TEXT_I64 || n == CM_TEXT_U64)
         return forms[s->op].whole;
-    const char *power = s->op == CM_PW_POW && s->arg[1].kind == CM_ARG_NUMBER
-                            ? power_form(s->arg[1].number)
-                            : NULL;
+    const char *power =
+        s->op == CM_PW_POW && s->arg[1].kind == CM_ARG_NUMBER ? power_form(s->arg[1].number) : NULL;
     return power ? power : forms[s->op].real;
 }
 
@@ -162,7 +161,7 @@ static void put_step(cm_buf *out, const cm_program_step *s, int index, cm_text_n
     cm_buf_str(out, ");\n");
 }
 
-void cm_program_text(cm_buf *out, const cm_program *p, const char *name, cm_text_number n)
+void cm_cuda_program_text(cm_buf *out, const cm_program *p, const char *name, cm_text_number n)
 {
     const char *type = cm_text_number_type(n);
     cm_buf_printf(out,

@@ -22,6 +22,6 @@ bool cm_program_is_whole(const cm_program *p);
  *     static __device__ __forceinline__ void NAME(T x, const T *o, T *r)
  * x: what the program follows; o[k]: operand k; r[k]: output k. It stands before any #include of a kernel: what it
  * needs it includes itself. */
-void cm_program_text(cm_buf *out, const cm_program *p, const char *name, cm_text_number n);
+void cm_cuda_program_text(cm_buf *out, const cm_program *p, const char *name, cm_text_number n);
 
 #endif

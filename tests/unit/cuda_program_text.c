@@ -26,7 +26,7 @@ static void check(const char *text, cm_text_number n, const char *type, const ch
     cm_buf out, want;
     cm_buf_init(&out, NULL);
     cm_buf_init(&want, NULL);
-    cm_program_text(&out, &p, "f", n);
+    cm_cuda_program_text(&out, &p, "f", n);
     cm_buf_printf(&want,
                   "#include \"program.cuh\"\n"
                   "static __device__ __forceinline__ void f(%s x, const %s *o, %s *r)\n"
@@ -82,7 +82,7 @@ static void all_instructions(void **state)
                        cm_arg_operand(2));
         p.n_outputs = 1;
         cm_buf_init(&out, NULL);
-        cm_program_text(&out, &p, "f", CM_TEXT_FLOAT);
+        cm_cuda_program_text(&out, &p, "f", CM_TEXT_FLOAT);
         assert_non_null(strstr(cm_buf_text(&out), "o[0]"));
         cm_buf_deinit(&out);
     }

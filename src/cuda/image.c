@@ -79,10 +79,10 @@ static uint64_t little(const unsigned char *p, int n)
     return v;
 }
 
-/* An image is a 64-bit ELF file for a GPU; anything else the driver need not see. */
-static bool is_image(const unsigned char *p, size_t n)
+bool cm_is_image(const void *data, size_t n)
 {
     enum { MACHINE = 18, CUDA = 190, ELF_HEADER = 64 };
+    const unsigned char *p = data;
     return n >= ELF_HEADER && memcmp(p, "\177ELF\2\1", 6) == 0 && little(p + MACHINE, 2) == CUDA;
 }
 
@@ -102,7 +102,7 @@ int cm_images_take(const void *bytes, size_t n)
         n -= RECORD;
         if (size > n || size > LARGEST)
             break;
-        if (is_image(p, (size_t)size) && cm_image_add(&key, p, (size_t)size))
+        if (cm_is_image(p, (size_t)size) && cm_image_add(&key, p, (size_t)size))
             taken++;
         p += size;
         n -= (size_t)size;

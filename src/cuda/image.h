@@ -23,6 +23,13 @@ const cm_image *cm_image_find(const cm_image_key *key);
 /* Copies the bytes; an image of that key that is there already is kept. NULL: out of memory. */
 const cm_image *cm_image_add(const cm_image_key *key, const void *data, size_t n);
 
+/* A 64-bit ELF file for a GPU? Anything else the driver need not see. */
+bool cm_is_image(const void *data, size_t n);
+
+/* image_files.c: in the folder that CAMEO_KERNEL_CACHE names, where it does. NULL: not there. */
+const cm_image *cm_image_read(const cm_image_key *key);
+void cm_image_write(const cm_image *image);
+
 /* As a plan keeps them: a count, then key, size and bytes of each, sizes checked when they are taken. */
 void cm_images_begin(cm_buf *out, uint32_t n);
 void cm_images_put(cm_buf *out, const cm_image *image);

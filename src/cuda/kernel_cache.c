@@ -31,7 +31,11 @@ static cm_status make(cm_ctx *cx, cm_device *d, const cm_kernel_text *t, cm_kern
 {
     const cm_image *image = cm_image_find(&k->key);
     if (!image)
+        image = cm_image_read(&k->key);
+    if (!image) {
         CM_TRY(cm_kernel_compile(cx, t, d->target.level, &k->key, &image));
+        cm_image_write(image);
+    }
     if (!d->cu)
         return CM_OK;
     CM_TRY(cm_device_enter(cx, d));

@@ -61,7 +61,8 @@ typedef struct cm_device cm_device;
 typedef struct cm_stream cm_stream;
 
 /* One run. Pointers are those of the problem's inputs and outputs, in order, in the backend's memory; an
- * input that was packed has its packed form there. On a device `run` only enqueues: nothing is waited
+ * input that was packed has its packed form there. Those of the CPU's memory are aligned to their elements,
+ * those of a device's to 16 bytes. On a device `run` only enqueues: nothing is waited
  * for, and the same call may be recorded once and replayed many times. */
 typedef struct cm_run {
     cm_ctx *cx; /* for failures and cancelling; no memory is to be had from it */

@@ -106,7 +106,7 @@ static void declines(void **state)
         c.only = "winograd";
         op_check(&c);
         assert_true(c.is_problem);
-        assert_int_equal(c.ran, 0);
+        assert_true(op_none_ran(&c));
     }
 }
 

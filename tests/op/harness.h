@@ -13,7 +13,7 @@
  * three threads, activations row-major and channels-last in every combination; on memory that is only
  * aligned to its element and ends where the tensor ends. The outputs must agree: integers and strings of bits exactly
  * (or within `steps`), floats within `tolerance` times the largest magnitude of the output, with the same
- * NaNs and infinities. */
+ * NaNs and infinities. Tactics of GPUs: harness_cuda.h. */
 #ifndef CM_TESTS_OP_HARNESS_H
 #define CM_TESTS_OP_HARNESS_H
 
@@ -338,8 +338,13 @@ static void op_run(op_state *s, const cm_problem *p, const cm_tactic *t, const c
     cm_arena_restore(&s->scratch, mark);
 }
 
+#include "op/harness_cuda.h"
+
 static void op_tactics(op_state *s, const cm_problem *problem, const char *layouts)
 {
+    op_device_tactics(s, problem, layouts);
+    if (!op_targets()->cpu)
+        return;
     cm_knobs *knobs = malloc(CM_MAX_KNOBS * sizeof *knobs);
     for (int b = 0; cm_backend_at(b); b++) {
         int n;

@@ -98,6 +98,7 @@ cm_status cm_model_import(cm_ctx *cx, const char *path, const cm_model_options *
     cm_buf_init(&out->plan, cx->allocator);
     how.precision = NULL; /* "auto" is the caller's to resolve, and importing does not ask */
     CM_TRY(cm_model_recipe(cx, &how, &r));
+    r.import.stripped = o->stripped;
     CM_TRY(cm_onnx_import_file(cx, &out->arena, path, &r.import, &out->source, &out->network));
     CM_TRY(cm_recipe_keep_outputs(cx, &r, out->network));
     out->import_seconds = seconds_since(start);

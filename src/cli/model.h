@@ -30,8 +30,9 @@ typedef struct cm_model_options {
     const char *isa;    /* NULL: what the CPU has */
     int64_t max_memory; /* MB; 0: no limit */
     bool no_optimise;
-    int64_t stop_after_rewrite; /* 0: never */
-    const char *stop_after;     /* the last pass to run */
+    int64_t stop_after_rewrite;              /* 0: never */
+    const char *stop_after;                  /* the last pass to run */
+    const struct cm_weight_source *stripped; /* no option: for a model that lacks weights */
 } cm_model_options;
 
 /* clang-format off */

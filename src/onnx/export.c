@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "onnx/onnx.h"
 #include "onnx/wire.h"
+#include "plan/plan.h"
 
 enum { OLDEST_OPSET = 21, MOST_INLINE_MB = 1900, ALIGN = 4096 };
 
@@ -56,7 +57,10 @@ typedef struct exporter {
     cm_file_writer *beside; /* NULL: weights go inline */
     const char *beside_name;
     size_t beside_n;
+    bool strip;
 } exporter;
+
+enum { LARGE_BYTES = 1024 }; /* weights from here on may be kept apart */
 
 /* A message inside a message; `in` is gone afterwards. */
 static void put(cm_buf *to, uint32_t number, cm_buf *in)
@@ -203,6 +207,28 @@ static void put_entry(const exporter *e, const char *key, const char *value, cm_
     put(out, TENSOR_EXTERNAL, &entry);
 }
 
+static void put_apart(const char *name, const cm_tensor *t, cm_buf *out)
+{
+    for (int i = 0; i < t->rank; i++)
+        pb_write_int(out, TENSOR_DIMS, t->dims[i]);
+    pb_write_int(out, TENSOR_TYPE, t->dtype);
+    pb_write_text(out, TENSOR_NAME, name);
+    pb_write_int(out, TENSOR_LOCATION, 1);
+}
+
+/* Only what tells the elements when they come again. */
+static void put_stripped(const exporter *e, const char *name, const cm_tensor *t, size_t bytes,
+                         cm_buf *out)
+{
+    char text[32];
+    put_apart(name, t, out);
+    put_entry(e, "location", CM_ONNX_STRIPPED, out);
+    snprintf(text, sizeof text, "%zu", bytes);
+    put_entry(e, "length", text, out);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)cm_checksum(t->data, bytes));
+    put_entry(e, "checksum", text, out);
+}
+
 /* The elements to the file beside the model, at a place that a reader can map. */
 static cm_status put_beside(exporter *e, const char *name, const cm_tensor *t, size_t bytes,
                             cm_buf *out)
@@ -213,16 +239,12 @@ static cm_status put_beside(exporter *e, const char *name, const cm_tensor *t, s
     CM_TRY(cm_file_writer_bytes(e->cx, e->beside, zeros, pad));
     CM_TRY(cm_file_writer_bytes(e->cx, e->beside, t->data, bytes));
     e->beside_n += pad;
-    for (int i = 0; i < t->rank; i++)
-        pb_write_int(out, TENSOR_DIMS, t->dims[i]);
-    pb_write_int(out, TENSOR_TYPE, t->dtype);
-    pb_write_text(out, TENSOR_NAME, name);
+    put_apart(name, t, out);
     put_entry(e, "location", e->beside_name, out);
     snprintf(number, sizeof number, "%zu", e->beside_n);
     put_entry(e, "offset", number, out);
     snprintf(number, sizeof number, "%zu", bytes);
     put_entry(e, "length", number, out);
-    pb_write_int(out, TENSOR_LOCATION, 1);
     e->beside_n += bytes;
     return CM_OK;
 }
@@ -238,8 +260,11 @@ static cm_status put_constant(exporter *e, const cm_value *v)
         return cm_fail_memory(e->cx);
     cm_buf tensor = message(e);
     const cm_tensor *t = v->constant;
-    cm_status st;
-    if (e->beside && t->dtype != CM_STR && cm_tensor_bytes(t, &bytes) && bytes >= 1024)
+    cm_status st = CM_OK;
+    bool large = t->dtype != CM_STR && cm_tensor_bytes(t, &bytes) && bytes >= LARGE_BYTES;
+    if (large && e->strip)
+        put_stripped(e, name, t, bytes, &tensor);
+    else if (large && e->beside)
         st = put_beside(e, name, t, bytes, &tensor);
     else
         st = cm_onnx_write_tensor(e->cx, name, t, &tensor);
@@ -552,7 +577,8 @@ cm_status cm_onnx_export_file(cm_ctx *cx, cm_network *g, const char *path,
     cm_buf b;
     cm_buf_init(&b, cx->allocator);
     cm_status st = begin(cx, g, &e);
-    if (st == CM_OK && ((o && o->external) || weight_bytes(g) > MOST_INLINE_MB * 1e6))
+    e.strip = o && o->strip;
+    if (st == CM_OK && !e.strip && ((o && o->external) || weight_bytes(g) > MOST_INLINE_MB * 1e6))
         st = open_beside(&e, path);
     if (st == CM_OK)
         st = put_model(&e, g, &b);

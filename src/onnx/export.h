@@ -8,6 +8,8 @@
 
 typedef struct cm_export_options {
     bool external; /* weights in a file beside the model; always so when they exceed 2 GB */
+    bool strip; /* weights of 1 KB and more are left out: their place states CM_ONNX_STRIPPED, their
+                    * length and their checksum (plan/plan.h), and import is given them again */
 } cm_export_options;
 
 /* The bytes of a model that means what g does, at the lowest opset that has g's operators in the form that

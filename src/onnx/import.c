@@ -231,7 +231,7 @@ static cm_status import_bytes(cm_ctx *cx, cm_arena *arena, const void *bytes, si
     if (!given)
         cx->scratch = &scratch;
     cm_importer im = {.cx = cx, .arena = arena, .tmp = &tmp, .o = o ? o : &none};
-    im.data = (pb_context){cx, arena, im.o->folder, source};
+    im.data = (pb_context){cx, arena, im.o->folder, source, im.o->stripped};
     cm_map_init(&im.functions, &tmp);
     cm_map_init(&im.dims, &tmp);
     cm_map_init(&im.rows, &tmp);

@@ -19,6 +19,16 @@ typedef struct cm_import_shape {
     const int64_t *dims;
 } cm_import_shape;
 
+/* Where weights come from that were left out of a model (export.h): the bytes of the one of that name, with
+ * the shape's element type and sizes, dense and packed, as long as the network lives. `checksum` is that of
+ * the bytes that were left out; others will do. May be asked several times for one. */
+typedef struct cm_weight_source {
+    cm_status (*find)(void *user, cm_ctx *cx, cm_str name, const cm_tensor *shape,
+                      uint64_t checksum, const void **bytes);
+    void *user;
+} cm_weight_source;
+#define CM_ONNX_STRIPPED "cameo-stripped-weights" /* the location that such weights state */
+
 typedef struct cm_import_options {
     const char *folder; /* where external data may lie; NULL: external data is refused. Importing a
                          * file sets it to the file's own folder when NULL */
@@ -30,6 +40,7 @@ typedef struct cm_import_options {
     const cm_import_shape *shapes;
     bool keep_overridable; /* initialisers that are also inputs stay inputs (IR version 3 and such);
                             * else they are constants */
+    const cm_weight_source *stripped; /* NULL: a model that lacks weights is refused */
 } cm_import_options;
 
 /* The mappings that a network's constants point into: closed after the network's end. */

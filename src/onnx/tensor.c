@@ -67,6 +67,7 @@ typedef struct external {
     cm_str location;
     size_t offset, length;
     bool has_length;
+    cm_str checksum; /* of weights that were left out */
 } external;
 
 static cm_status read_entries(cm_ctx *cx, const pb_tensor *p, external *x)
@@ -80,6 +81,8 @@ static cm_status read_entries(cm_ctx *cx, const pb_tensor *p, external *x)
             ok = parse_size(e->value, &x->offset);
         else if (is_key(e, "length"))
             ok = x->has_length = parse_size(e->value, &x->length);
+        else if (is_key(e, "checksum"))
+            x->checksum = e->value;
         if (!ok)
             return cm_fail(cx, CM_ERR_MODEL, "external data: %.*s '%.*s' is not a number",
                            (int)e->key.n, e->key.p, (int)cm_min_i64((int64_t)e->value.n, 40),
@@ -106,6 +109,34 @@ static cm_status check_extent(cm_ctx *cx, const external *x, const located *l, s
     return CM_OK;
 }
 
+static uint64_t parse_checksum(cm_str s)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < s.n && i < 16; i++) {
+        const char *digits = "0123456789abcdef", *d = strchr(digits, s.p[i]);
+        v = v << 4 | (d && *d ? (uint64_t)(d - digits) : 0);
+    }
+    return v;
+}
+
+static cm_status locate_stripped(const pb_context *c, const pb_tensor *p, const external *x,
+                                 located *l)
+{
+    const void *bytes;
+    if (!c->stripped)
+        return cm_fail(c->cx, CM_ERR_MODEL,
+                       "its data was left out of the model: `cameo edit restore-weights` puts it "
+                       "back");
+    if (x->has_length && x->length != l->bytes)
+        return cm_fail(c->cx, CM_ERR_MODEL, "%zu bytes were left out, the tensor has %zu",
+                       x->length, l->bytes);
+    CM_TRY(c->stripped->find(c->stripped->user, c->cx, p->name, &l->shape,
+                             parse_checksum(x->checksum), &bytes));
+    l->from = FROM_FILE;
+    l->raw = (cm_str){bytes, l->bytes};
+    return CM_OK;
+}
+
 static cm_status locate_external(const pb_context *c, const pb_tensor *p, located *l)
 {
     external x = {0};
@@ -114,6 +145,8 @@ static cm_status locate_external(const pb_context *c, const pb_tensor *p, locate
     CM_TRY(read_entries(c->cx, p, &x));
     if (l->shape.dtype == CM_STR)
         return cm_fail(c->cx, CM_ERR_MODEL, "strings as external data");
+    if (cm_str_equal(x.location, cm_str_of(CM_ONNX_STRIPPED)))
+        return locate_stripped(c, p, &x, l);
     if (!c->folder)
         return cm_fail(c->cx, CM_ERR_MODEL, "external data, but the model has no folder");
     const char *relative = cm_arena_strndup(c->arena, x.location.p, x.location.n);

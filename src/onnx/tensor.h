@@ -13,6 +13,7 @@ typedef struct pb_context {
     cm_arena *arena;        /* for what must be copied; lives as long as the tensors */
     const char *folder;     /* external data lies here; NULL: refused */
     cm_onnx_source *source; /* NULL: external data is copied and its file closed at once */
+    const cm_weight_source *stripped;
 } pb_context;
 
 /* Check everything (type, shape, amount of data, external file) without copying elements. */

@@ -201,6 +201,7 @@ static cm_status plan_memory(cm_ctx *cx, cm_context *c)
         c->memory_bytes = total;
     }
     c->memory_used = total;
+    c->n_intervals = n;
     for (int i = 0; i < n; i++) {
         if (c->interval_values[i] < 0) {
             c->solutions[-1 - c->interval_values[i]].offset = c->intervals[i].offset;

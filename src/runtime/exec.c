@@ -73,6 +73,9 @@ static void gather_inputs(cm_context *c, const cm_plan_step *p)
 /* Inputs in the layouts that the step wants. */
 static void convert_inputs(cm_context *c, const cm_ready_step *s, cm_solution *sol)
 {
+    if (!sol->n_conversions)
+        return;
+    uint64_t start = c->profile ? cm_now_ns() : 0;
     for (int i = 0; i < sol->n_conversions; i++) {
         cm_conversion *k = &sol->conversions[i];
         const cm_tensor *from = &c->slots[s->plan->in[k->input].value].datum.tensor;
@@ -81,6 +84,8 @@ static void convert_inputs(cm_context *c, const cm_ready_step *s, cm_solution *s
         cm_backend_at(0)->copy(c->target.level, c->threads, cm_dtype_size(to->dtype), to->rank,
                                to->dims, from->data, from->strides, to->data, to->strides);
     }
+    if (c->profile)
+        sol->conversion_ns = cm_now_ns() - start;
 }
 
 static cm_status evaluate(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)

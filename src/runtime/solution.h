@@ -44,6 +44,7 @@ typedef struct cm_solution {
     const void **packed; /* per input; NULL: as it is */
     int n_conversions;
     cm_conversion *conversions;
+    uint64_t conversion_ns; /* of the last run, where runs are profiled */
     size_t workspace; /* bytes, conversions behind the tactic's own */
     size_t offset;    /* in the context's memory */
     cm_arena late;    /* WAY_LATE: what its latest form lies in */

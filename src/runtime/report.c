@@ -47,21 +47,26 @@ static void count_bytes(const cm_context *c, const cm_ready_step *s, cm_layer_wo
         else
             w->in_bytes += bytes;
     }
-    const cm_solution *sol = &c->solutions[s->index];
+}
+
+static void count_conversions(const cm_solution *sol, cm_layer_work *w)
+{
     for (int k = 0; k < sol->n_conversions; k++)
         w->conversion_bytes += 2 * bytes_of(&sol->conversions[k].to);
     w->conversion_ns = sol->n_conversions ? (double)sol->conversion_ns : 0;
 }
 
-static double count_ops(cm_ctx *cx, const cm_context *c, const cm_ready_step *s)
+/* What the operator says of its operations, and of its bytes where inputs are not read whole: then that is
+ * weights which are not. */
+static void ask_operator(cm_ctx *cx, const cm_context *c, const cm_ready_step *s, cm_layer_work *w)
 {
     const cm_plan_step *p = s->plan;
     cm_infer_in *in = cm_new_n(cx->scratch, p->n_in, cm_infer_in);
     cm_infer_out *out = cm_new_n(cx->scratch, p->n_out, cm_infer_out);
     cm_type *types = cm_new_n(cx->scratch, p->n_in, cm_type);
-    cm_cost cost = {0};
+    cm_cost cost = {.bytes = w->in_bytes + w->weight_bytes + w->out_bytes};
     if (!in || !out || !types)
-        return 0;
+        return;
     for (int i = 0; i < p->n_in; i++) {
         const cm_datum *d = operand(c, &p->in[i]);
         if (!d)
@@ -88,7 +93,10 @@ static double count_ops(cm_ctx *cx, const cm_context *c, const cm_ready_step *s)
         s->op->family->cost(&f, &cost);
     else if (!picks(s))
         cost.ops = first;
-    return cost.ops + (s->program ? first * s->program->n_steps : 0);
+    w->ops = cost.ops + (s->program ? first * s->program->n_steps : 0);
+    double weights = cost.bytes - w->in_bytes - w->out_bytes;
+    if (weights >= 0 && weights < w->weight_bytes)
+        w->weight_bytes = weights;
 }
 
 bool cm_context_work(cm_ctx *cx, const cm_context *c, int step, cm_layer_work *out)
@@ -98,11 +106,12 @@ bool cm_context_work(cm_ctx *cx, const cm_context *c, int step, cm_layer_work *o
     *out = (cm_layer_work){0};
     if (s->control >= 0 || !p->n_out || !operand(c, &p->out[0]))
         return false;
-    if (c->solutions[step].way == CM_WAY_VIEW && !c->solutions[step].n_conversions)
+    count_conversions(&c->solutions[step], out);
+    if (c->solutions[step].way == CM_WAY_VIEW)
         return true;
     cm_arena_mark mark = cm_arena_save(cx->scratch);
     count_bytes(c, s, out);
-    out->ops = count_ops(cx, c, s);
+    ask_operator(cx, c, s, out);
     cm_arena_restore(cx->scratch, mark);
     return true;
 }

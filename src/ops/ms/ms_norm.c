@@ -405,4 +405,16 @@ static cm_status eval(cm_eval *e)
     }
 }
 
-const cm_family cm_family_ms_norm = {.name = "ms_norm", .infer = infer, .eval = eval};
+/* About eight operations an element; of embedding tables only the rows that are looked up are read. */
+static void cost(const cm_infer *f, cm_cost *c)
+{
+    const cm_type *out = &f->out[0].type;
+    double n = out->kind == CM_TENSOR ? cm_infer_volume(f, out) : 0;
+    c->ops = 8 * n;
+    if (f->op->id == CM_OP_MS_EMBED_LAYER_NORMALIZATION)
+        c->bytes = 4 * n * (double)cm_dtype_size(out->dtype);
+    else if (f->op->id == CM_OP_MS_QEMBED_LAYER_NORMALIZATION)
+        c->bytes = n * ((double)cm_dtype_size(out->dtype) + 3);
+}
+
+const cm_family cm_family_ms_norm = {.name = "ms_norm", .infer = infer, .eval = eval, .cost = cost};

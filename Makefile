@@ -91,6 +91,13 @@ $(B)/gen/kernels.c: tools/embed $(KERNELS)
 $(B)/gen/kernels.o: $(B)/gen/kernels.c
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# Texts that the command carries, as C strings.
+REPORT_TEXTS := $(wildcard src/cli/report/*)
+$(B)/gen/cli/report/%.inc: src/cli/report/%
+	@mkdir -p $(@D)
+	sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
+$(B)/src/cli/profile_html.o: $(patsubst src/%,$(B)/gen/%.inc,$(REPORT_TEXTS))
+
 $(B)/libcameo.a: $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -155,6 +162,9 @@ bench:
 	@tools/setup bench
 	@$(QUIET_MAKE) $(B)/libcameo.so $(B)/cameo $(B)/bench/limits $(B)/bench/side
 	@$(PYTHON) bench/run.py --build $(B) $(BENCH)
+$(B)/bench/limits: bench/limits.c $(B)/src/cli/limits.o
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 $(WARN) -O2 -Isrc -pthread -o $@ $^
 $(B)/bench/%: bench/%.c $(B)/libcameo.so include/cameo.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(WARN) -O2 -Iinclude -pthread -o $@ $< -L$(B) -Xlinker -rpath -Xlinker $(abspath $(B)) \

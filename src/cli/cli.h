@@ -52,6 +52,7 @@ typedef struct cm_cli_verb {
     X(build)                                                                                       \
     X(run)                                                                                         \
     X(bench)                                                                                       \
+    X(profile)                                                                                     \
     X(tune)                                                                                        \
     X(refit)                                                                                       \
     X(inspect)                                                                                     \

@@ -139,7 +139,7 @@ struct cm_context {
     cm_datum *bound_inputs; /* shapes at the last bind */
     bool bound, ran;
     int64_t *symbols; /* their values, by index */
-    int n_intervals; /* after binding */
+    int n_intervals;  /* after binding */
     cm_interval *intervals;
     int32_t *interval_values;
     void *memory; /* the arena that the memory plan lays out */

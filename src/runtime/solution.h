@@ -45,10 +45,10 @@ typedef struct cm_solution {
     int n_conversions;
     cm_conversion *conversions;
     uint64_t conversion_ns; /* of the last run, where runs are profiled */
-    size_t workspace; /* bytes, conversions behind the tactic's own */
-    size_t offset;    /* in the context's memory */
-    cm_arena late;    /* WAY_LATE: what its latest form lies in */
-    bool formed;      /* WAY_LATE: `late` holds a form, for the sizes in p */
+    size_t workspace;       /* bytes, conversions behind the tactic's own */
+    size_t offset;          /* in the context's memory */
+    cm_arena late;          /* WAY_LATE: what its latest form lies in */
+    bool formed;            /* WAY_LATE: `late` holds a form, for the sizes in p */
 } cm_solution;
 
 /* Sizes of the outputs by the type rule, from tensors whose data may be NULL where it is not known.

@@ -1,0 +1,214 @@
+/* profile_measure.c -- runs with every step timed, in turns with runs that nobody watches.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "cli/profile.h"
+
+enum { MOST_RUNS = 300, LEAST_RUNS = 3, MOST_EVENTS = 100000, TRACED = 100 };
+
+typedef struct {
+    cm_profile *p;
+    int n_steps;
+    int run;        /* the current one; -1: warming up */
+    float *ms;      /* [run][step] */
+    int64_t *calls; /* [step], of the latest run */
+    double *whole, *plain, *covered;
+    cm_context *watched, *alone;
+    uint64_t origin; /* of the traced runs */
+} watcher;
+
+static void on_step(void *user, int step, uint64_t start, uint64_t end)
+{
+    watcher *w = user;
+    cm_profile *p = w->p;
+    if (w->run < 0)
+        return;
+    w->ms[(size_t)w->run * (size_t)w->n_steps + (size_t)step] +=
+        (float)((double)(end - start) * 1e-6);
+    w->calls[step]++;
+    if (w->run < TRACED && p->n_events < MOST_EVENTS)
+        p->events[p->n_events++] =
+            (cm_profile_event){step, w->run, start - w->origin, end - w->origin};
+}
+
+/* ---- Statistics ------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, ascending);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static void summarise(const watcher *w, double *column)
+{
+    cm_profile *p = w->p;
+    for (int s = 0; s < w->n_steps; s++) {
+        cm_profile_layer *l = &p->layers[s];
+        for (int r = 0; r < p->n_runs; r++)
+            column[r] = w->ms[(size_t)r * (size_t)w->n_steps + (size_t)s];
+        l->ms = median(column, p->n_runs);
+        l->min_ms = column[0];
+        l->max_ms = column[p->n_runs - 1];
+        l->calls = w->calls[s];
+    }
+    p->whole_ms = median(w->whole, p->n_runs);
+    p->plain_ms = median(w->plain, p->n_runs);
+    p->covered = median(w->covered, p->n_runs);
+}
+
+/* ---- Running ---------------------------------------------------------------------------------- */
+
+static double ms_since(uint64_t start)
+{
+    return (double)(cm_now_ns() - start) * 1e-6;
+}
+
+static cm_status watched_run(cm_ctx *cx, watcher *w, int run)
+{
+    cm_profile *p = w->p;
+    memset(w->calls, 0, (size_t)w->n_steps * sizeof *w->calls);
+    w->run = run;
+    uint64_t start = cm_now_ns();
+    if (run == 0)
+        w->origin = start;
+    CM_TRY(cm_context_run(cx, w->watched));
+    uint64_t end = cm_now_ns();
+    double layers = 0;
+    for (int s = 0; s < w->n_steps; s++)
+        if (p->layers[s].is_main)
+            layers += w->ms[(size_t)run * (size_t)w->n_steps + (size_t)s];
+    w->whole[run] = (double)(end - start) * 1e-6;
+    w->covered[run] = w->whole[run] > 0 ? layers / w->whole[run] : 1;
+    if (run < TRACED && p->n_events < MOST_EVENTS) {
+        p->run_start[run] = start - w->origin;
+        p->run_end[run] = end - w->origin;
+        p->n_traced = run + 1;
+    }
+    return CM_OK;
+}
+
+static cm_status all_runs(cm_ctx *cx, watcher *w, const cm_profile_how *how)
+{
+    int most = how->runs > 0 && how->runs < MOST_RUNS ? (int)how->runs : MOST_RUNS;
+    int least = most < LEAST_RUNS ? most : LEAST_RUNS;
+    w->run = -1;
+    CM_TRY(cm_context_run(cx, w->watched));
+    CM_TRY(cm_context_run(cx, w->alone));
+    uint64_t start = cm_now_ns();
+    int run = 0;
+    while (run < most && (run < least || ms_since(start) * 1e-3 < how->duration)) {
+        CM_TRY(watched_run(cx, w, run));
+        uint64_t begun = cm_now_ns();
+        CM_TRY(cm_context_run(cx, w->alone));
+        w->plain[run++] = ms_since(begun);
+        CM_TRY(
+            cm_report(cx, "profiling", (int64_t)ms_since(start), (int64_t)(how->duration * 1e3)));
+    }
+    w->p->n_runs = run;
+    return CM_OK;
+}
+
+/* ---- What starting threads costs ---------------------------------------------------------------- */
+
+typedef struct {
+    atomic_int arrived;
+    int wanted;
+} meeting;
+
+/* Wait for the others, unless one of them takes a piece more and another never comes. */
+static void meet(void *arg, int64_t begin, int64_t end)
+{
+    enum { LONG_ENOUGH_NS = 200000 };
+    meeting *m = arg;
+    uint64_t start = cm_now_ns();
+    atomic_fetch_add(&m->arrived, (int)(end - begin));
+    while (atomic_load(&m->arrived) < m->wanted && cm_now_ns() - start < LONG_ENOUGH_NS)
+        __builtin_ia32_pause();
+}
+
+static cm_status measure_launch(cm_ctx *cx, cm_profile *p)
+{
+    enum { N = 101 };
+    double ns[N];
+    cm_threads *t;
+    CM_TRY(cm_threads_create(cx, p->threads, &t));
+    p->threads = cm_threads_count(t);
+    for (int i = 0; i < N; i++) {
+        meeting m = {.wanted = p->threads};
+        uint64_t start = cm_now_ns();
+        cm_parallel(t, p->threads, 1, meet, &m);
+        ns[i] = (double)(cm_now_ns() - start);
+    }
+    cm_threads_destroy(t);
+    p->launch_ns = median(ns, N);
+    return CM_OK;
+}
+
+/* ---- All of it ---------------------------------------------------------------------------------- */
+
+static cm_status make_room(cm_ctx *cx, watcher *w)
+{
+    cm_profile *p = w->p;
+    CM_NEW_N(cx, cx->arena, p->layers, w->n_steps, cm_profile_layer);
+    CM_NEW_N(cx, cx->arena, w->ms, (int64_t)MOST_RUNS * w->n_steps, float);
+    CM_NEW_N(cx, cx->arena, w->calls, w->n_steps, int64_t);
+    CM_NEW_N(cx, cx->arena, w->whole, MOST_RUNS, double);
+    CM_NEW_N(cx, cx->arena, w->plain, MOST_RUNS, double);
+    CM_NEW_N(cx, cx->arena, w->covered, MOST_RUNS, double);
+    CM_NEW_N(cx, cx->arena, p->run_start, TRACED, uint64_t);
+    CM_NEW_N(cx, cx->arena, p->run_end, TRACED, uint64_t);
+    CM_NEW_N(cx, cx->arena, p->events, MOST_EVENTS, cm_profile_event);
+    for (int s = 0; s < w->n_steps; s++)
+        p->layers[s].is_main = cm_engine_step_is_main(p->engine, s);
+    return CM_OK;
+}
+
+static cm_status open_contexts(cm_ctx *cx, watcher *w, const cm_inputs *in,
+                               const cm_profile_how *how)
+{
+    cm_context_options co = {
+        .threads = how->threads, .target = how->target, .max_memory = how->max_memory};
+    CM_TRY(cm_context_create(cx, w->p->engine, &co, &w->alone));
+    co.profile = on_step;
+    co.profile_user = w;
+    CM_TRY(cm_context_create(cx, w->p->engine, &co, &w->watched));
+    CM_TRY(cm_inputs_set(cx, w->alone, in));
+    return cm_inputs_set(cx, w->watched, in);
+}
+
+cm_status cm_profile_measure(cm_ctx *cx, cm_engine *e, const cm_inputs *in,
+                             const cm_profile_how *how, cm_profile *out)
+{
+    watcher w = {.p = out, .n_steps = cm_engine_n_steps(e)};
+    double *column;
+    out->engine = e;
+    out->target = *how->target;
+    out->threads = how->threads;
+    out->n_layers = w.n_steps;
+    CM_TRY(measure_launch(cx, out));
+    CM_TRY(make_room(cx, &w));
+    cm_status st = open_contexts(cx, &w, in, how);
+    if (st == CM_OK)
+        st = all_runs(cx, &w, how);
+    cm_cli_progress_done(cx);
+    if (st == CM_OK)
+        st = cm_profile_describe(cx, w.watched, out);
+    cm_context_destroy(w.watched);
+    cm_context_destroy(w.alone);
+    CM_TRY(st);
+    CM_NEW_N(cx, cx->arena, column, out->n_runs, double);
+    summarise(&w, column);
+    const cm_cpu *cpu = cm_cpu_info();
+    if (!cm_limits_measure(out->threads, out->target.level, (size_t)cpu->l2_bytes,
+                           (size_t)cpu->l3_bytes, &out->limits))
+        return cm_fail(cx, CM_ERR_MEMORY, "the machine's limits could not be measured");
+    return cm_profile_judge(cx, out);
+}

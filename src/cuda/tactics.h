@@ -12,7 +12,8 @@ extern const cm_backend cm_backend_cuda;
 
 /* clang-format off */
 /* X(KIND, stem): one line a kind. */
-#define CM_CUDA_TABLES(X)
+#define CM_CUDA_TABLES(X) \
+    X(ROWS, rows)
 /* clang-format on */
 
 #define X(kind, stem)                                                                              \

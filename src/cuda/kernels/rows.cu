@@ -1,0 +1,457 @@
+// rows.cu -- softmax and normalisations of rows: THREADS threads to a row, which they hold in registers
+// (HELD vectors each) or, where it is too long (HELD 0), read twice.
+// SPDX-License-Identifier: Apache-2.0
+//
+// VECTORS: every row begins at 16 bytes and has whole vectors; else thread t has elements t, t + THREADS, ...
+// Statistics that float32 cannot hold are taken again in doubles.
+#include "common.cuh"
+#include "rows.cuh"
+
+// What counts elements of a row.
+#if HELD > 0
+typedef int column;
+#else
+typedef i64 column;
+#endif
+
+struct row_places {
+    i64 row, x, y, skip, third, sum;
+    operand_places operands;
+};
+
+#ifdef EMBED
+DEVICE i64 id_at(const void *ids, int wide, i64 i)
+{
+    return wide ? ((const i64 *)ids)[i] : ((const int *)ids)[i];
+}
+
+DEVICE i64 table_row(const rows_args &a, int table, i64 id)
+{
+    i64 n = a.table_rows[table];
+    if (id < -n || id >= n) {
+        atomicCAS(a.fault, 0u, a.fault_code);
+        id = 0;
+    }
+    return (id < 0 ? id + n : id) * a.cols;
+}
+#endif
+
+DEVICE void find_row(const rows_args &a, i64 row, row_places &p)
+{
+    p.row = row;
+    p.y = place_of(a, a.at_y, row);
+#ifdef EMBED
+    i64 place = row % a.skip_rows;
+    p.x = table_row(a, 0, id_at(a.ids, a.wide_ids[0], row));
+    p.skip =
+        table_row(a, 1, a.place_ids ? id_at(a.place_ids, a.wide_ids[1], place) : place);
+#ifdef THIRDT
+    p.third = table_row(a, 2, id_at(a.segment_ids, a.wide_ids[2], row));
+#endif
+#else
+    p.x = place_of(a, a.at_x, row);
+#ifdef SKIPT
+    p.skip = row % a.skip_rows * a.cols;
+#endif
+    p.third = 0;
+#endif
+#ifdef SUMT
+    p.sum = place_of(a, a.at_sum, row);
+#endif
+    find_operands(a, row, p.operands);
+}
+
+// Element c of a row, with what is added to it.
+DEVICE float element(const rows_args &a, const row_places &p, column c)
+{
+    float v = to_float(((const XT *)a.x)[p.x + c * a.at_x.col]);
+#ifdef SKIPT
+    v += to_float(((const SKIPT *)a.skip)[p.skip + c]);
+#endif
+#ifdef THIRDT
+    v += to_float(((const THIRDT *)a.third)[p.third + c]);
+#endif
+    return v;
+}
+
+// Which elements: number i of vector j of this thread.
+DEVICE column index_of(int t, int j, int i)
+{
+    return VECTORS ? (column)(j * THREADS + t) * VECTOR + i : (column)(j * VECTOR + i) * THREADS + t;
+}
+
+template <class T> DEVICE void add_vector(const void *from, i64 at, float *v)
+{
+    vec<T, VECTOR> x = *(const vec<T, VECTOR> *)((const T *)from + at);
+    for (int i = 0; i < VECTOR; i++)
+        v[i] += to_float(x.v[i]);
+}
+
+#if VECTORS
+// Vector j of this thread; `absent` behind the row's end. The sum is stored where it is wanted.
+DEVICE void load(const rows_args &a, const row_places &p, int t, int j, float absent, float *v)
+{
+    column first = index_of(t, j, 0);
+    bool inside = first < (column)a.cols;
+    for (int i = 0; i < VECTOR; i++)
+        v[i] = inside ? 0.0f : absent;
+    if (!inside)
+        return;
+    add_vector<XT>(a.x, p.x + first, v);
+#ifdef SKIPT
+    add_vector<SKIPT>(a.skip, p.skip + first, v);
+#endif
+#ifdef THIRDT
+    add_vector<THIRDT>(a.third, p.third + first, v);
+#endif
+#ifdef SUMT
+    vec<SUMT, VECTOR> s;
+    for (int i = 0; i < VECTOR; i++)
+        s.v[i] = from_float<SUMT>(v[i]);
+    *(vec<SUMT, VECTOR> *)((SUMT *)a.sum + p.sum + first) = s;
+#endif
+}
+
+// Results of vector j.
+DEVICE void store(const rows_args &a, const row_places &p, int t, int j, const float *v)
+{
+    column first = index_of(t, j, 0);
+    vec<YT, VECTOR> to;
+    for (int i = 0; i < VECTOR; i++)
+        to.v[i] = from_float<YT>(v[i]);
+    if (first < (column)a.cols)
+        *(vec<YT, VECTOR> *)((YT *)a.y + p.y + first) = to;
+}
+#else
+DEVICE void load(const rows_args &a, const row_places &p, int t, int j, float absent, float *v)
+{
+    for (int i = 0; i < VECTOR; i++) {
+        column c = index_of(t, j, i);
+        v[i] = c < (column)a.cols ? element(a, p, c) : absent;
+#ifdef SUMT
+        if (c < (column)a.cols)
+            ((SUMT *)a.sum)[p.sum + c * a.at_sum.col] = from_float<SUMT>(v[i]);
+#endif
+    }
+}
+
+DEVICE void store(const rows_args &a, const row_places &p, int t, int j, const float *v)
+{
+    for (int i = 0; i < VECTOR; i++) {
+        column c = index_of(t, j, i);
+        if (c < (column)a.cols)
+            ((YT *)a.y)[p.y + c * a.at_y.col] = from_float<YT>(v[i]);
+    }
+}
+#endif
+
+#if KIND == SOFTMAX || KIND == LOG_SOFTMAX
+
+DEVICE void soft_vector(const rows_args &a, const row_places &p, int t, int j, float most,
+                        float factor, float *v)
+{
+    for (int i = 0; i < VECTOR; i++) {
+        column c = index_of(t, j, i);
+#if KIND == SOFTMAX
+        v[i] = v[i] * factor;
+#else
+        v[i] = v[i] - most - factor;
+#endif
+        if (c < (column)a.cols)
+            v[i] = finish(a, p.operands, c, 0, v[i]);
+    }
+    store(a, p, t, j, v);
+}
+
+#if HELD > 0
+DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn)
+{
+    float v[HELD][VECTOR], most = -INFINITE, sum = 0;
+#pragma unroll
+    for (int j = 0; j < HELD; j++) {
+        for (int i = 0; i < VECTOR; i++)
+            v[j][i] = -INFINITE;
+        if (there)
+            load(a, p, t, j, -INFINITE, v[j]);
+        for (int i = 0; i < VECTOR; i++)
+            most = fmaxf(most, v[j][i]);
+    }
+    most = over_row<larger>(most, turn);
+#pragma unroll
+    for (int j = 0; j < HELD; j++)
+        for (int i = 0; i < VECTOR; i++) {
+            float e = index_of(t, j, i) < (column)a.cols ? __expf(v[j][i] - most) : 0.0f;
+#if KIND == SOFTMAX
+            v[j][i] = e;
+#endif
+            sum += e;
+        }
+    sum = over_row<plus>(sum, turn);
+    float factor = KIND == SOFTMAX ? 1.0f / sum : logf(sum);
+    if (!there)
+        return;
+#pragma unroll
+    for (int j = 0; j < HELD; j++)
+        soft_vector(a, p, t, j, most, factor, v[j]);
+}
+#else
+DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn)
+{
+    float v[VECTOR], most = -INFINITE, sum = 0;
+    int n = (int)((a.cols + THREADS * VECTOR - 1) / (THREADS * VECTOR));
+    for (int j = 0; j < n; j++) {
+        float here = -INFINITE;
+        load(a, p, t, j, -INFINITE, v);
+        for (int i = 0; i < VECTOR; i++)
+            here = fmaxf(here, v[i]);
+        if (here > most) {
+            sum *= __expf(most - here);
+            most = here;
+        }
+        for (int i = 0; i < VECTOR; i++) /* a NaN among them makes the sum one */
+            sum += v[i] == -INFINITE ? 0.0f : __expf(v[i] - most);
+    }
+    float all = over_row<larger>(most, turn);
+    sum = over_row<plus>(most == -INFINITE && sum == 0 ? 0.0f : sum * __expf(most - all), turn);
+    float factor = KIND == SOFTMAX ? 1.0f / sum : logf(sum);
+    for (int j = 0; j < n; j++) {
+        load(a, p, t, j, -INFINITE, v);
+        for (int i = 0; KIND == SOFTMAX && i < VECTOR; i++)
+            v[i] = __expf(v[i] - all);
+        soft_vector(a, p, t, j, all, factor, v);
+    }
+}
+#endif
+
+#else // normalisations
+
+// Channel and position of element c; what scale and bias run over is the channel.
+DEVICE void find_channel(const rows_args &a, i64 row, column c, column &channel, column &position)
+{
+    channel = c;
+    position = 0;
+#if KIND == GROUP_NORM
+    channel = (column)(row % a.groups * (a.channels / a.groups)) + (u32)c / (u32)a.space;
+    position = (u32)c % (u32)a.space;
+#endif
+}
+
+DEVICE float scale_of(const rows_args &a, column channel)
+{
+#ifdef SCALET
+    return to_float(((const SCALET *)a.scale)[channel * SCALE_STEP]);
+#else
+    return 1.0f;
+#endif
+}
+
+DEVICE float bias_of(const rows_args &a, column channel)
+{
+#ifdef BIAST
+    return to_float(((const BIAST *)a.bias)[channel * BIAS_STEP]);
+#else
+    return 0.0f;
+#endif
+}
+
+// Scales and biases of a whole vector.
+#define AS_VECTOR(step) (VECTORS && step && KIND != GROUP_NORM)
+
+DEVICE void scale_vector(const rows_args &a, column first, float *scale, float *bias)
+{
+    for (int i = 0; i < VECTOR; i++)
+        scale[i] = bias[i] = 0;
+#if defined SCALET && AS_VECTOR(SCALE_STEP)
+    add_vector<SCALET>(a.scale, first, scale);
+#endif
+#if defined BIAST && AS_VECTOR(BIAS_STEP)
+    add_vector<BIAST>(a.bias, first, bias);
+#endif
+}
+
+// v = (v - shift) * factor, scaled and biased, and what follows.
+DEVICE void normalise(const rows_args &a, const row_places &p, int t, int j, float shift,
+                      float factor, float *v)
+{
+    column first = index_of(t, j, 0);
+    float scale[VECTOR], bias[VECTOR];
+    if (VECTORS && first < (column)a.cols)
+        scale_vector(a, first, scale, bias);
+    for (int i = 0; i < VECTOR; i++) {
+        column c = index_of(t, j, i), channel, position;
+        if (c >= (column)a.cols)
+            continue;
+        find_channel(a, p.row, c, channel, position);
+        float by = AS_VECTOR(SCALE_STEP) ? scale[i] : scale_of(a, channel);
+        float more = AS_VECTOR(BIAS_STEP) ? bias[i] : bias_of(a, channel);
+        v[i] = finish(a, p.operands, channel, position, (v[i] - shift) * factor * by + more);
+    }
+    store(a, p, t, j, v);
+}
+
+DEVICE void store_stats(const rows_args &a, i64 row, int t, double mean, double inv)
+{
+    if (t != 0)
+        return;
+#ifdef MEANT
+    ((MEANT *)a.mean)[row] = from_float<MEANT>((float)mean);
+#endif
+#ifdef INVT
+    ((INVT *)a.inv)[row] = from_float<INVT>((float)inv);
+#endif
+}
+
+// In doubles, an element at a time.
+static __device__ __noinline__ void do_row_in_double(const rows_args &a, i64 row, int t, bool there)
+{
+    int turn = 0;
+    row_places p;
+    find_row(a, row, p);
+#if THREADS > 32
+    __syncthreads(); // the caller's sums are read before these begin
+#endif
+    double mean = 0, sum = 0;
+    column cols = there ? (column)a.cols : 0;
+#if CENTERED
+    for (column c = t; c < cols; c += THREADS)
+        mean += element(a, p, c);
+    mean = over_row<plus>(mean, turn) / (double)a.cols;
+#endif
+    for (column c = t; c < cols; c += THREADS)
+        sum += term<double>(element(a, p, c) - mean);
+    double by = deviation_of<double>(a, over_row<plus>(sum, turn));
+    for (column c = t; c < cols; c += THREADS) {
+        column channel, position;
+        find_channel(a, p.row, c, channel, position);
+        double v = IS_NORM && by == 0 ? 0 : (element(a, p, c) - mean) / by;
+        ((YT *)a.y)[p.y + c * a.at_y.col] = from_float<YT>(
+            finish(a, p.operands, channel, position, (float)(v * scale_of(a, channel) + bias_of(a, channel))));
+    }
+    if (there)
+        store_stats(a, p.row, t, mean, 1 / by);
+}
+
+#if HELD > 0
+DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn)
+{
+    float v[HELD][VECTOR], sum = 0, shift = 0, mean = 0;
+#pragma unroll
+    for (int j = 0; j < HELD; j++) {
+        for (int i = 0; i < VECTOR; i++)
+            v[j][i] = 0;
+        if (there)
+            load(a, p, t, j, 0, v[j]);
+    }
+#if CENTERED
+    // The mean in two parts: what float32 makes of it, and what remains of distances from that.
+#pragma unroll
+    for (int j = 0; j < HELD; j++)
+        for (int i = 0; i < VECTOR; i++)
+            mean += v[j][i];
+    mean = over_row<plus>(mean, turn) / (float)a.cols;
+#pragma unroll
+    for (int j = 0; j < HELD; j++)
+        for (int i = 0; i < VECTOR; i++) {
+            v[j][i] = index_of(t, j, i) < (column)a.cols ? v[j][i] - mean : 0.0f;
+            shift += v[j][i];
+        }
+    shift = over_row<plus>(shift, turn) / (float)a.cols;
+#endif
+#pragma unroll
+    for (int j = 0; j < HELD; j++)
+        for (int i = 0; i < VECTOR; i++)
+            sum += !CENTERED || index_of(t, j, i) < (column)a.cols ? term(v[j][i] - shift) : 0.0f;
+    sum = over_row<plus>(sum, turn);
+    bool slow = there && out_of_range(sum, a.epsilon);
+#if THREADS < 32
+    slow = __any_sync(~0u, slow);
+#endif
+    if (slow) {
+        do_row_in_double(a, p.row, t, there);
+        return;
+    }
+    if (!there)
+        return;
+    float factor = factor_of(deviation_of(a, sum));
+#pragma unroll
+    for (int j = 0; j < HELD; j++)
+        normalise(a, p, t, j, shift, factor, v[j]);
+    store_stats(a, p.row, t, mean + shift, factor);
+}
+#else
+// VECTOR streams of means and squared distances in each thread, joined in doubles.
+DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn)
+{
+    float v[VECTOR], part[VECTOR], square[VECTOR];
+    int n = (int)((a.cols + THREADS * VECTOR - 1) / (THREADS * VECTOR)), count[VECTOR];
+    for (int i = 0; i < VECTOR; i++)
+        part[i] = square[i] = 0, count[i] = 0;
+    for (int j = 0; j < n; j++) {
+        load(a, p, t, j, 0, v);
+        float one = 1.0f / (float)(j + 1);
+        for (int i = 0; i < VECTOR; i++) {
+            if (index_of(t, j, i) >= (column)a.cols)
+                continue;
+            count[i]++;
+#if CENTERED
+            float d = v[i] - part[i];
+            part[i] += d * one;
+            square[i] += d * (v[i] - part[i]);
+#else
+            square[i] += term(v[i]);
+#endif
+        }
+    }
+    double mean = 0, sum = 0;
+#if CENTERED
+    for (int i = 0; i < VECTOR; i++)
+        mean += (double)part[i] * count[i];
+    mean = over_row<plus>(mean, turn) / (double)a.cols;
+#endif
+    for (int i = 0; i < VECTOR; i++) {
+        double d = part[i] - mean;
+        sum += square[i] + d * d * count[i];
+    }
+    sum = over_row<plus>(sum, turn);
+    if (out_of_range((float)sum, a.epsilon)) {
+        do_row_in_double(a, p.row, t, there);
+        return;
+    }
+    float center = (float)mean, factor = (float)factor_of(deviation_of(a, sum));
+    float shift = (float)(mean - center);
+    for (int j = 0; j < n; j++) {
+        load(a, p, t, j, 0, v);
+        for (int i = 0; i < VECTOR; i++)
+            v[i] -= center;
+        normalise(a, p, t, j, shift, factor, v);
+    }
+    store_stats(a, p.row, t, mean, 1 / deviation_of(a, sum));
+}
+#endif
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS * ROWS) rows(const __grid_constant__ rows_args a)
+{
+    int t = threadIdx.x % THREADS, turn = 0;
+    for (i64 first = (i64)blockIdx.x * ROWS; first < a.rows; first += (i64)gridDim.x * ROWS) {
+        i64 row = first + threadIdx.x / THREADS;
+        bool there = row < a.rows;
+        row_places p;
+        find_row(a, there ? row : 0, p);
+        do_row(a, p, t, there, turn);
+    }
+}
+
+#ifdef EMBED
+// How many entries of each batch's mask are 1.
+extern "C" __global__ void count_mask(const void *mask, int wide, i64 len, int *out)
+{
+    int n = 0;
+    for (i64 i = threadIdx.x; mask && i < len; i += 32)
+        n += id_at(mask, wide, blockIdx.x * len + i) == 1;
+    for (int o = 16; o > 0; o /= 2)
+        n += __shfl_xor_sync(~0u, n, o);
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = n;
+}
+#endif

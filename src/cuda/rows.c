@@ -1,0 +1,212 @@
+/* rows.c -- ROWS: softmax and normalisations on the device; rows whose elements are adjacent, or anywhere.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A row is held by as many threads as have registers for it, and so passes through memory once; only
+ * longer ones are read twice. Groups of channels too large or too few for that go in parts (rows_group.c), rows
+ * side by side have a kernel of their own (rows_lanes.c). */
+#include "cuda/rows.h"
+
+#include "base/size.h"
+
+enum { BLOCK = 128, MOST_THREADS = 512, HELD_ELEMS = 16, MOST_HELD_ELEMS = 32 };
+
+/* Knob 0: threads to a row. */
+typedef struct {
+    const cm_kernel *vectors, *scalars, *count; /* vectors, count: NULL where they are of no use */
+    cm_grid grid;
+    cm_rows_args args;
+} state;
+
+static int vector_of(const cm_problem *p)
+{
+    const cm_rows *r = &p->as.rows;
+    return 16 / (int)cm_dtype_size(p->in[r->embed ? r->word : 0]->dtype);
+}
+
+/* Vectors of a thread; 0: there are too many to hold. */
+static int held_by(const cm_problem *p, int threads)
+{
+    int64_t vector = vector_of(p), held = cm_ceil_div(p->as.rows.cols, vector * threads);
+    return held * vector <= MOST_HELD_ELEMS ? (int)held : 0;
+}
+
+static const char *place(const cm_problem *p, cm_rows_args *a)
+{
+    bool last;
+    if (p->as.rows.kind != CM_ROWS_GROUP_NORM)
+        return cm_cuda_rows_place(p, -1, a);
+    const char *why = cm_cuda_rows_place_groups(p, a, &last);
+    return why ? why : last ? "channels are innermost" : NULL;
+}
+
+static const char *reject(const cm_problem *p)
+{
+    cm_rows_args a;
+    const char *why = cm_cuda_rows_reject(p);
+    if (why)
+        return why;
+    if (p->as.rows.cols >= INT32_MAX)
+        return "rows are too long";
+    why = place(p, &a);
+    if (why)
+        return why;
+    if (p->as.rows.kind == CM_ROWS_GROUP_NORM && !held_by(p, MOST_THREADS))
+        return "a group is too large for one block";
+    return a.at_x.col != 1 && !cm_cuda_lanes_reject(p) ? "rows lie side by side" : NULL;
+}
+
+/* As few threads as hold a row in few registers; more where there are few rows. */
+static int knobs(const cm_problem *p, cm_knobs *out)
+{
+    const cm_rows *r = &p->as.rows;
+    cm_gpu_facts facts;
+    cm_gpu_facts_of(&p->target, &facts);
+    int64_t vector = vector_of(p), threads = 4, wanted = (int64_t)facts.multiprocessors * 1024;
+    while (threads < MOST_THREADS && (r->cols > threads * HELD_ELEMS ||
+                                      (r->cols > threads * vector && r->rows * threads < wanted)))
+        threads *= 2;
+    out[0] = (cm_knobs){{(int32_t)threads}};
+    if (threads == MOST_THREADS || threads < 64 || r->cols <= threads * vector)
+        return 1;
+    out[1] = (cm_knobs){{(int32_t)threads * 2}};
+    return 2;
+}
+
+static double cost(const cm_problem *p, const cm_knobs *k)
+{
+    cm_gpu_facts facts;
+    cm_rows_args a;
+    cm_gpu_facts_of(&p->target, &facts);
+    double bytes = cm_cuda_rows_bytes(p), fast = 0.85;
+    (void)place(p, &a);
+    if (a.at_x.col != 1 || a.at_y.col != 1)
+        fast = 0.15;
+    else if (p->as.rows.cols % vector_of(p) != 0)
+        fast = 0.6;
+    if (!held_by(p, k->v[0]))
+        bytes *= 1.4;
+    double threads = (double)p->as.rows.rows * k->v[0];
+    double full = (double)facts.multiprocessors * 1024;
+    fast *= threads < full ? cm_max_i64(1, (int64_t)(threads / full * 100)) / 100.0 : 1;
+    double row = (double)p->as.rows.cols / k->v[0] * 2;
+    return facts.launch_ns + row + bytes / facts.read_gbs / fast;
+}
+
+/* Do vectors fit all that is read and written along rows, as far as strides tell? */
+static bool takes_vectors(const cm_problem *p, const cm_rows_args *a)
+{
+    const cm_rows_place *all[] = {&a->at_x, &a->at_y, &a->at_sum};
+    int64_t vector = vector_of(p);
+    if (a->cols % vector != 0)
+        return false;
+    for (int t = 0; t < 2 + (p->as.rows.sum >= 0); t++) {
+        if (all[t]->col != 1)
+            return false;
+        for (int i = 0; i < a->n_outer; i++)
+            if (all[t]->outer[i] % vector != 0)
+                return false;
+    }
+    return true;
+}
+
+static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, int threads, bool vectors,
+                         const char *entry, const cm_kernel **out)
+{
+    cm_buf b;
+    cm_buf_init(&b, cx->allocator);
+    cm_cuda_rows_text(&b, p);
+    cm_buf_printf(&b, "#define VECTORS %d\n#define THREADS %d\n#define ROWS %d\n#define HELD %d\n",
+                  vectors, threads,
+                  threads < 32    ? BLOCK / threads
+                  : threads == 32 ? BLOCK / 32
+                                  : 1,
+                  held_by(p, threads));
+    cm_kernel_text t = {.file = "rows", .defines = cm_buf_text(&b), .entry = entry};
+    cm_status st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, out);
+    cm_buf_deinit(&b);
+    return st;
+}
+
+static void set_tables(const cm_problem *p, cm_rows_args *a)
+{
+    const cm_rows *r = &p->as.rows;
+    const int tables[] = {r->word, r->place, r->segment},
+              ids[] = {r->ids, r->place_ids, r->segment_ids};
+    for (int i = 0; r->embed && i < 3; i++) {
+        a->table_rows[i] = tables[i] >= 0 ? p->in[tables[i]]->dims[0] : 0;
+        a->wide_ids[i] = ids[i] >= 0 && p->in[ids[i]]->dtype == CM_I64;
+    }
+}
+
+static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                       const cm_knobs *k, const void **out)
+{
+    int threads = k->v[0], rows = threads <= 32 ? BLOCK / threads : 1;
+    state *s = cm_new(arena, state);
+    if (!s)
+        return cm_fail_memory(cx);
+    (void)place(p, &s->args);
+    set_tables(p, &s->args);
+    s->grid =
+        (cm_grid){.blocks = {(unsigned)cm_min_i64(INT32_MAX, cm_ceil_div(p->as.rows.rows, rows))},
+                  .threads = {(unsigned)(threads * rows)}};
+    if (takes_vectors(p, &s->args))
+        CM_TRY(compile(cx, d, p, threads, true, "rows", &s->vectors));
+    if (p->as.rows.mask_index >= 0)
+        CM_TRY(compile(cx, d, p, threads, false, "count_mask", &s->count));
+    *out = s;
+    return compile(cx, d, p, threads, false, "rows", &s->scalars);
+}
+
+static bool is_aligned(const cm_rows_args *a)
+{
+    uintptr_t any = (uintptr_t)a->x | (uintptr_t)a->skip | (uintptr_t)a->third |
+                    (uintptr_t)a->scale | (uintptr_t)a->bias | (uintptr_t)a->y | (uintptr_t)a->sum;
+    return any % 16 == 0;
+}
+
+static cm_status count_mask(const cm_run *run, const cm_kernel *kernel)
+{
+    const cm_rows *r = &run->p->as.rows;
+    const void *mask = r->mask >= 0 ? run->in[r->mask] : NULL;
+    void *to = run->out[r->mask_index];
+    int wide = mask && run->p->in[r->mask]->dtype == CM_I64;
+    int64_t len = r->rows / r->batch;
+    cm_grid grid = {.blocks = {(unsigned)r->batch}, .threads = {32}};
+    return cm_gpu_launch(run, kernel, &grid, (void *[]){&mask, &wide, &len, &to});
+}
+
+static cm_status run(const cm_run *r)
+{
+    const state *s = r->state;
+    cm_rows_args a = s->args;
+    cm_cuda_rows_point(r, &a);
+    if (s->count)
+        CM_TRY(count_mask(r, s->count));
+    const cm_kernel *kernel = s->vectors && is_aligned(&a) ? s->vectors : s->scalars;
+    return cm_gpu_launch(r, kernel, &s->grid, (void *[]){&a});
+}
+
+const cm_tactic cm_cuda_rows_tactics[] = {
+    {.name = "cuda_rows",
+     .level = 750,
+     .reject = reject,
+     .knobs = knobs,
+     .cost = cost,
+     .ready = ready,
+     .run = run},
+    {.name = "cuda_rows_side_by_side",
+     .level = 750,
+     .reject = cm_cuda_lanes_reject,
+     .cost = cm_cuda_lanes_cost,
+     .ready = cm_cuda_lanes_ready,
+     .run = cm_cuda_lanes_run},
+    {.name = "cuda_rows_in_parts",
+     .level = 750,
+     .reject = cm_cuda_groups_reject,
+     .cost = cm_cuda_groups_cost,
+     .workspace = cm_cuda_groups_workspace,
+     .ready = cm_cuda_groups_ready,
+     .run = cm_cuda_groups_run},
+};
+const int cm_cuda_rows_count = CM_COUNT(cm_cuda_rows_tactics);

@@ -1,0 +1,62 @@
+/* rows.h -- what the files of softmax and normalisations share: the kernels' argument and the text they are
+ * specialised by.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CUDA_ROWS_H
+#define CM_CUDA_ROWS_H
+
+#include "cuda/gpu.h"
+#include "cuda/tactics.h"
+
+enum { CM_ROWS_OUTER = 6, CM_ROWS_OPERANDS = 8 };
+
+/* These two as in kernels/rows.cuh, which says what they mean. */
+typedef struct cm_rows_place {
+    int64_t outer[CM_ROWS_OUTER], col, side;
+} cm_rows_place;
+typedef struct cm_rows_args {
+    const void *x, *skip, *third, *scale, *bias;
+    void *y, *sum, *mean, *inv;
+    const void *operand[CM_ROWS_OPERANDS];
+    const void *ids, *place_ids, *segment_ids;
+    uint32_t *fault;
+    double *partials, *stats;
+    cm_rows_place at_x, at_y, at_sum, at_operand[CM_ROWS_OPERANDS];
+    int64_t dims[CM_ROWS_OUTER];
+    int64_t rows, cols, skip_rows;
+    int64_t lanes;
+    int64_t channels, groups, space;
+    int64_t parts, part;
+    int64_t table_rows[3];
+    int n_outer, wide_ids[3];
+    uint32_t fault_code;
+    float epsilon;
+} cm_rows_args;
+
+/* Why the element types or strides of what is not the data itself are not for these kernels; NULL: they are. */
+const char *cm_cuda_rows_reject(const cm_problem *p);
+/* Sizes and places of rows as the axes of the output have them; `lanes`, where not -1, is the axis along which rows
+ * lie side by side. */
+const char *cm_cuda_rows_place(const cm_problem *p, int lanes, cm_rows_args *a);
+/* The same for groups of channels, which `last` says are innermost. rows_group.c */
+const char *cm_cuda_rows_place_groups(const cm_problem *p, cm_rows_args *a, bool *last);
+/* Definitions that every kernel of rows wants. */
+void cm_cuda_rows_text(cm_buf *b, const cm_problem *p);
+/* The pointers of a run. */
+void cm_cuda_rows_point(const cm_run *r, cm_rows_args *a);
+/* Bytes that pass through memory once. */
+double cm_cuda_rows_bytes(const cm_problem *p);
+
+/* The functions of the tactics for rows side by side (rows_lanes.c) and groups in parts (rows_group.c). */
+const char *cm_cuda_lanes_reject(const cm_problem *p);
+double cm_cuda_lanes_cost(const cm_problem *p, const cm_knobs *k);
+cm_status cm_cuda_lanes_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                              const cm_knobs *k, const void **state) CM_MUST_USE;
+cm_status cm_cuda_lanes_run(const cm_run *r) CM_MUST_USE;
+const char *cm_cuda_groups_reject(const cm_problem *p);
+double cm_cuda_groups_cost(const cm_problem *p, const cm_knobs *k);
+size_t cm_cuda_groups_workspace(const cm_problem *p, const cm_knobs *k);
+cm_status cm_cuda_groups_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                               const cm_knobs *k, const void **state) CM_MUST_USE;
+cm_status cm_cuda_groups_run(const cm_run *r) CM_MUST_USE;
+
+#endif

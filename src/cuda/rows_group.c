@@ -1,0 +1,206 @@
+/* rows_group.c -- group and instance normalisation in parts, channels first or last: several blocks to a group, so
+ * that few and large groups fill the device.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Three kernels: moments of each part, their join, and the result; what the first has read the last finds in
+ * the second-level cache, where it fits. */
+#include "base/size.h"
+#include "cuda/rows.h"
+
+enum { THREADS = 256, PART_ELEMS = 8192, STATS_DOUBLES = 4 };
+
+/* Do the axes but the first and that of the channels make up one, in the order of memory, with this step? */
+static bool is_space(const cm_tensor *t, int channel, int64_t step)
+{
+    for (int d = t->rank - 1; d > 0; d--) {
+        if (d == channel || t->dims[d] == 1)
+            continue;
+        if (t->strides[d] != step)
+            return false;
+        step *= t->dims[d];
+    }
+    return true;
+}
+
+static bool is_first(const cm_tensor *t, int channel, int64_t space)
+{
+    return is_space(t, channel, 1) && (t->dims[channel] == 1 || t->strides[channel] == space);
+}
+
+static bool is_last(const cm_tensor *t, int channel)
+{
+    return is_space(t, channel, t->dims[channel]) &&
+           (t->dims[channel] == 1 || t->strides[channel] == 1);
+}
+
+/* An operand of the epilogue, whose axes meet those of y from the last on: image, channel, position. */
+static bool place_operand(const cm_tensor *t, const cm_tensor *y, int channel, cm_rows_place *at)
+{
+    bool begun = false;
+    for (int axis = 0; axis < y->rank; axis++) {
+        int own = axis - (y->rank - t->rank);
+        int64_t stride = own < 0 || t->dims[own] == 1 ? 0 : t->strides[own];
+        if (y->dims[axis] == 1)
+            continue;
+        if (axis == 0) {
+            at->outer[0] = stride;
+        } else if (axis == channel) {
+            at->col = stride;
+        } else {
+            if (begun && at->side != stride * y->dims[axis])
+                return false;
+            at->side = stride;
+            begun = true;
+        }
+    }
+    return true;
+}
+
+const char *cm_cuda_rows_place_groups(const cm_problem *p, cm_rows_args *a, bool *last)
+{
+    const cm_rows *r = &p->as.rows;
+    const cm_tensor *x = p->in[0], *y = p->out[0];
+    int64_t image = cm_tensor_elems(x) / x->dims[0], space = image / r->channels;
+    *a = (cm_rows_args){.rows = r->rows,
+                        .cols = r->cols,
+                        .lanes = 1,
+                        .channels = r->channels,
+                        .groups = r->groups,
+                        .space = space,
+                        .n_outer = 2,
+                        .dims = {x->dims[0], r->groups},
+                        .epsilon = r->epsilon};
+    a->at_x = (cm_rows_place){{x->dims[0] > 1 ? x->strides[0] : image, r->cols}, 1, 0};
+    a->at_y = (cm_rows_place){{y->dims[0] > 1 ? y->strides[0] : image, r->cols}, 1, 0};
+    if (r->axis == 0)
+        return "the axis of the channels is the first";
+    for (int i = 0; i < p->n_operands; i++)
+        if (!place_operand(p->operands[i], y, r->axis, &a->at_operand[i]))
+            return "an operand of the epilogue broadcasts along some axes of an image";
+    *last = !is_first(x, r->axis, space) || !is_first(y, r->axis, space);
+    if (*last && (!is_last(x, r->axis) || !is_last(y, r->axis)))
+        return "input and output differ in layout";
+    return NULL;
+}
+
+const char *cm_cuda_groups_reject(const cm_problem *p)
+{
+    cm_rows_args a;
+    bool last;
+    const cm_rows *r = &p->as.rows;
+    if (r->kind != CM_ROWS_GROUP_NORM)
+        return "rows are not groups of channels";
+    const char *why = cm_cuda_rows_reject(p);
+    if (why)
+        return why;
+    if (r->cols >= INT32_MAX || r->channels >= INT32_MAX)
+        return "groups are too large";
+    return cm_cuda_rows_place_groups(p, &a, &last);
+}
+
+/* How groups (channels first) or images (last) are divided. */
+static void divide(const cm_problem *p, cm_rows_args *a, bool last)
+{
+    cm_gpu_facts facts;
+    cm_gpu_facts_of(&p->target, &facts);
+    int64_t whole = last ? a->space : a->cols, n = last ? a->dims[0] : a->rows;
+    int64_t least = cm_max_i64(last ? PART_ELEMS / a->channels : PART_ELEMS, 1);
+    int64_t wanted = cm_ceil_div((int64_t)facts.multiprocessors * 4, n);
+    a->parts = cm_max_i64(1, cm_min_i64(wanted, whole / least));
+    a->part = cm_ceil_div(cm_ceil_div(whole, a->parts), 8) * 8; /* whole vectors */
+    a->parts = cm_ceil_div(whole, a->part);
+}
+
+static int64_t partials_of(const cm_rows_args *a, bool last)
+{
+    return 2 * a->parts * (last ? a->dims[0] * a->channels : a->rows);
+}
+
+size_t cm_cuda_groups_workspace(const cm_problem *p, const cm_knobs *k)
+{
+    (void)k;
+    cm_rows_args a;
+    bool last;
+    if (cm_cuda_rows_place_groups(p, &a, &last))
+        return 0;
+    divide(p, &a, last);
+    return (size_t)(partials_of(&a, last) + STATS_DOUBLES * a.rows) * sizeof(double);
+}
+
+double cm_cuda_groups_cost(const cm_problem *p, const cm_knobs *k)
+{
+    (void)k;
+    cm_gpu_facts facts;
+    cm_gpu_facts_of(&p->target, &facts);
+    double bytes = cm_cuda_rows_bytes(p);
+    double times = bytes / 2 < (double)facts.l2_bytes / 2 ? 1.2 : 1.5;
+    return 3 * facts.launch_ns + 2000 + bytes * times / facts.read_gbs / 0.8;
+}
+
+enum { MOMENTS, JOIN, APPLY, KERNELS };
+
+typedef struct {
+    const cm_kernel *wide[KERNELS], *narrow[KERNELS]; /* wide: NULL where vectors do not fit */
+    int width;
+    bool last;
+    cm_rows_args args;
+} state;
+
+static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, bool last, int width,
+                         const cm_kernel **out)
+{
+    static const char *const entries[] = {"moments", "join", "apply"};
+    cm_buf b;
+    cm_buf_init(&b, cx->allocator);
+    cm_cuda_rows_text(&b, p);
+    cm_buf_printf(&b, "#define THREADS %d\n#define WIDTH %d\n#define CHANNELS_LAST %d\n", THREADS,
+                  width, last);
+    cm_status st = CM_OK;
+    for (int i = 0; i < KERNELS && st == CM_OK; i++) {
+        cm_kernel_text t = {.file = "rows_group", .defines = cm_buf_text(&b), .entry = entries[i]};
+        st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, &out[i]);
+    }
+    cm_buf_deinit(&b);
+    return st;
+}
+
+cm_status cm_cuda_groups_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                               const cm_knobs *k, const void **out)
+{
+    (void)k;
+    state *s = cm_new(arena, state);
+    if (!s)
+        return cm_fail_memory(cx);
+    cm_rows_args *a = &s->args;
+    (void)cm_cuda_rows_place_groups(p, a, &s->last);
+    divide(p, a, s->last);
+    s->width = 16 / (int)cm_dtype_size(p->in[0]->dtype);
+    int64_t run = s->last ? a->channels : a->cols;
+    bool fits =
+        run % s->width == 0 && a->at_x.outer[0] % s->width == 0 && a->at_y.outer[0] % s->width == 0;
+    if (fits)
+        CM_TRY(compile(cx, d, p, s->last, s->width, s->wide));
+    *out = s;
+    return compile(cx, d, p, s->last, 1, s->narrow);
+}
+
+cm_status cm_cuda_groups_run(const cm_run *r)
+{
+    const state *s = r->state;
+    cm_rows_args a = s->args;
+    cm_cuda_rows_point(r, &a);
+    a.partials = r->workspace;
+    a.stats = a.partials + partials_of(&a, s->last);
+    bool wide = s->wide[0] && ((uintptr_t)a.x | (uintptr_t)a.y) % 16 == 0;
+    const cm_kernel *const *kernels = wide ? s->wide : s->narrow;
+    int64_t units = a.parts * (s->last ? a.dims[0] : a.rows);
+    int64_t vectors = a.channels / (wide ? s->width : 1);
+    cm_grid parts = {.blocks = {(unsigned)cm_min_i64(units, INT32_MAX),
+                                s->last ? (unsigned)cm_ceil_div(vectors, THREADS) : 1},
+                     .threads = {THREADS}};
+    cm_grid rows = {.blocks = {(unsigned)a.rows}, .threads = {32}};
+    void *args[] = {&a};
+    CM_TRY(cm_gpu_launch(r, kernels[MOMENTS], &parts, args));
+    CM_TRY(cm_gpu_launch(r, kernels[JOIN], &rows, args));
+    return cm_gpu_launch(r, kernels[APPLY], &parts, args);
+}

@@ -12,6 +12,7 @@ static const cm_tactic rows[] = {
     CM_ROW(conv_winograd_f2, GENERIC, ALL(conv_winograd_f2), CM_HAS_KNOBS(conv_winograd_f2)),
     CM_ROW(conv_lines_f32, GENERIC, ALL(conv_lines_f32), CM_HAS_KNOBS(conv_lines_f32)),
     CM_ROW(conv_indirect_f32, GENERIC, ALL(conv_indirect_f32)),
+    CM_ROW(conv_shifted_f32, GENERIC, ALL(conv_shifted_f32)),
     CM_ROW(conv_planes_f32, GENERIC, ALL(conv_planes_f32)),
     CM_ROW(conv_transposed_f32, GENERIC, ALL(conv_transposed_f32)),
     CM_ROW(conv_half, GENERIC, ALL(conv_half), CM_HAS_KNOBS(conv_half)),

@@ -28,7 +28,8 @@ typedef struct cm_gemm_tile {
     /* Panel of B: rows of nr floats, `ldb` apart (nr where packed). All nr are read, whatever n is. */
     const float *b;
     int64_t ldb;
-    int64_t b_panel; /* wide tiles: from one panel to the next */
+    const int32_t *shift; /* shifted tiles: row l of the panel is at b + shift[l] */
+    int64_t b_panel;      /* wide tiles: from one panel to the next */
     float *c;
     int64_t ldc;
     int n; /* columns that are stored, 1..nr (of a wide tile: of all its panels) */
@@ -50,6 +51,7 @@ typedef struct cm_gemm_f32_kernel {
     /* By the tile's rows, 1..mr. */
     cm_gemm_tile_fn rows[CM_GEMM_MAX_MR + 1];
     cm_gemm_tile_fn packed[CM_GEMM_MAX_MR + 1];
+    cm_gemm_tile_fn shifted[CM_GEMM_MAX_MR + 1]; /* A packed, rows of B anywhere; one run */
     /* Few rows, of one run, by wide_panels[m] panels at once: several streams from memory, which then
      * delivers more. NULL: none for so many rows. */
     cm_gemm_tile_fn wide[CM_GEMM_MAX_MR + 1];

@@ -214,6 +214,28 @@ VINLINE void tile_packed(const cm_gemm_tile *t, int mr, int nv)
     finish(t, mr, nv, acc[0]);
 }
 
+VINLINE void tile_shifted(const cm_gemm_tile *t, int mr, int nv)
+{
+    enum { MOST = 4 };
+    const int sets = SETS(mr, nv);
+    gemm_acc acc[MOST];
+    UNROLL
+    for (int s = 0; s < sets; s++)
+        clear(mr, nv, acc[s]);
+    const float *b = t->b, *a = t->a;
+    const int32_t *shift = t->shift;
+    int64_t l = 0;
+    for (; l + 4 <= t->k; l += 4) {
+        UNROLL
+        for (int u = 0; u < 4; u++, a += mr)
+            step_packed(mr, nv, acc[u % sets], b + shift[l + u], a);
+    }
+    for (; l < t->k; l++, a += mr)
+        step_packed(mr, nv, acc[0], b + shift[l], a);
+    sum_sets(mr, nv, sets, acc);
+    finish(t, mr, nv, acc[0]);
+}
+
 /* mr rows by `panels` panels. */
 VINLINE void tile_wide(const cm_gemm_tile *t, int mr, int panels)
 {
@@ -265,6 +287,13 @@ VINLINE void tile_wide(const cm_gemm_tile *t, int mr, int panels)
             tile_packed(t, mr, NV);                                                                \
         else                                                                                       \
             tile_packed(t, mr, 1);                                                                 \
+    }                                                                                              \
+    static void shifted_##mr(const cm_gemm_tile *t)                                                \
+    {                                                                                              \
+        if (t->n > VW)                                                                             \
+            tile_shifted(t, mr, NV);                                                               \
+        else                                                                                       \
+            tile_shifted(t, mr, 1);                                                                \
     }
 
 #endif

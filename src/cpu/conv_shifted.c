@@ -1,0 +1,247 @@
+/* conv_shifted.c -- convolutions of row-major activations, without gathering windows.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The input is copied once, padding written out, rows split into `stride` phases (columns 0, s, 2s, ..., then 1,
+ * s + 1, ...). Then what a kernel position reads for adjacent outputs of a row is adjacent too, at a shift that is
+ * the same for every row: a tile multiplies weights by rows of the copy where they lie. Weights are packed as
+ * conv_planes.c does. Good where planes are wide and weights few: the first layers of a network, small networks. */
+#include <string.h>
+
+#include "base/size.h"
+#include "cpu/conv.h"
+#include "cpu/gemm.h"
+
+enum {
+    ROWS_AT_ONCE = 4,        /* output rows that share a look at the weights */
+    MOST_FLOATS = 1 << 29,   /* of the copy: shifts are 32 bits */
+    WEIGHTS_IN_CACHE = 1 << 17, /* floats that stay near while a row is computed */
+};
+
+/* The copy: [image][channel][depth][row][phase][column]. */
+typedef struct {
+    int64_t depth, rows, width; /* of a plane; width of one phase */
+    int64_t line, plane;        /* floats of a row with all its phases, and of a channel */
+} copied;
+
+typedef struct {
+    const cm_conv *c;
+    const cm_gemm_f32_kernel *g;
+    const float *x, *w, *bias;
+    float *y, *copy;
+    int32_t *shift;
+    copied s;
+    cm_epilogue_plan plan;
+    bool simple;
+    cm_simple_epilogue e;
+    int64_t k, c_out, tiles; /* of one group */
+    int64_t blocks;          /* of rows, in an image */
+} job;
+
+static int64_t extent(const cm_conv *c, int d)
+{
+    return (c->out[d] - 1) * c->stride[d] + (c->kernel[d] - 1) * c->dilation[d] + 1;
+}
+
+static copied copied_of(const cm_conv *c)
+{
+    copied s = {.depth = extent(c, 0),
+                .rows = extent(c, 1),
+                .width = cm_ceil_div(extent(c, 2), c->stride[2])};
+    s.line = s.width * c->stride[2];
+    s.plane = s.depth * s.rows * s.line;
+    return s;
+}
+
+static size_t copy_bytes(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    size_t floats = (size_t)(c->n * c->c_in * copied_of(c).plane) + CM_GEMM_MAX_NR;
+    return cm_round_up(floats * sizeof(float), 64);
+}
+
+static size_t shift_bytes(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    return cm_round_up((size_t)(c->c_in / c->groups * cm_conv_taps(c)) * sizeof(int32_t), 64);
+}
+
+const char *cm_cpu_conv_shifted_f32_reject(const cm_problem *p)
+{
+    const char *why = cm_cpu_conv_planes_f32_reject(p);
+    if (why)
+        return why;
+    const cm_conv *c = &p->as.conv;
+    double floats = (double)c->n * (double)c->c_in;
+    for (int d = 0; d < 3; d++)
+        floats *= (double)extent(c, d) + (double)c->stride[d];
+    return floats > MOST_FLOATS ? "the padded input is too large" : NULL;
+}
+
+double cm_cpu_conv_shifted_f32_cost(const cm_problem *p, const cm_knobs *k)
+{
+    (void)k;
+    const cm_conv *c = &p->as.conv;
+    const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
+    double rows = (double)(c->c_out / c->groups), few = rows < 4 ? 4 / rows : 1;
+    double weights = rows * (double)(c->c_in / c->groups * cm_conv_taps(c));
+    double rate = (weights > WEIGHTS_IN_CACHE ? 0.5 : 0.85) * cm_cpu_flops_per_ns(&p->target);
+    double compute = cm_conv_flops(c) * cm_conv_columns(g->nr, c->out[2]) * few / rate;
+    double copy = (double)copy_bytes(p) * (c->stride[2] == 1 ? 0.04 : 0.25);
+    double memory = cm_conv_bytes(p) / (4 * cm_cpu_bytes_per_ns(&p->target));
+    double lines = (double)(c->n * c->groups * c->out[0] * c->out[1]);
+    double tiles = lines * (double)(cm_gemm_tiles(c->c_out / c->groups, g->mr) *
+                                    cm_ceil_div(c->out[2], g->nr));
+    return 200 + (compute + copy + memory + 8 * tiles) / cm_cpu_speedup(p, lines / ROWS_AT_ONCE);
+}
+
+size_t cm_cpu_conv_shifted_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
+{
+    return cm_cpu_conv_planes_f32_pack_bytes(p, k, input);
+}
+
+void cm_cpu_conv_shifted_f32_pack(const cm_problem *p, const cm_knobs *k, int input,
+                                  const void *from, void *to, cm_threads *threads)
+{
+    cm_cpu_conv_planes_f32_pack(p, k, input, from, to, threads);
+}
+
+size_t cm_cpu_conv_shifted_f32_workspace(const cm_problem *p, const cm_knobs *k)
+{
+    return copy_bytes(p) + shift_bytes(p) + cm_cpu_conv_planes_f32_workspace(p, k);
+}
+
+/* Columns begin, begin + step, ... of a row of `width`, zeros outside. */
+static void copy_phase(const float *row, int64_t width, int64_t begin, int64_t step, int64_t n,
+                       float *to)
+{
+    int64_t first = begin < 0 ? cm_min_i64(n, cm_ceil_div(-begin, step)) : 0;
+    int64_t last = begin < width ? cm_min_i64(n, cm_ceil_div(width - begin, step)) : 0;
+    if (last < first)
+        last = first;
+    memset(to, 0, (size_t)first * sizeof *to);
+    if (step == 1)
+        memcpy(to + first, row + begin + first, (size_t)(last - first) * sizeof *to);
+    else
+        for (int64_t i = first; i < last; i++)
+            to[i] = row[begin + i * step];
+    memset(to + last, 0, (size_t)(n - last) * sizeof *to);
+}
+
+static void copy_planes(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    const cm_conv *c = j->c;
+    const copied *s = &j->s;
+    for (int64_t i = begin; i < end; i++) {
+        const float *x = j->x + i * c->in[0] * c->in[1] * c->in[2];
+        float *to = j->copy + i * s->plane;
+        for (int64_t line = 0; line < s->depth * s->rows; line++, to += s->line) {
+            int64_t z = line / s->rows - c->pad[0], y = line % s->rows - c->pad[1];
+            if (z < 0 || z >= c->in[0] || y < 0 || y >= c->in[1]) {
+                memset(to, 0, (size_t)s->line * sizeof *to);
+                continue;
+            }
+            for (int64_t phase = 0; phase < c->stride[2]; phase++)
+                copy_phase(x + (z * c->in[1] + y) * c->in[2], c->in[2], phase - c->pad[2],
+                           c->stride[2], s->width, to + phase * s->width);
+        }
+    }
+}
+
+static void set_shifts(const job *j)
+{
+    const cm_conv *c = j->c;
+    const copied *s = &j->s;
+    int32_t *to = j->shift;
+    for (int64_t channel = 0; channel < c->c_in / c->groups; channel++)
+        for (int64_t z = 0; z < c->kernel[0]; z++)
+            for (int64_t y = 0; y < c->kernel[1]; y++)
+                for (int64_t x = 0; x < c->kernel[2]; x++) {
+                    int64_t line = z * c->dilation[0] * s->rows + y * c->dilation[1];
+                    int64_t column = x * c->dilation[2];
+                    *to++ = (int32_t)(channel * s->plane + line * s->line +
+                                      column % c->stride[2] * s->width + column / c->stride[2]);
+                }
+}
+
+/* Columns [column, column + n) of output row `line`, rows of weights of one tile. */
+static void one_tile(const job *j, int64_t image, int64_t group, int64_t tile, int64_t line,
+                     int64_t column, int n)
+{
+    const cm_conv *c = j->c;
+    int64_t i = cm_gemm_tile_begin(j->c_out, j->tiles, tile);
+    int64_t m = cm_gemm_tile_begin(j->c_out, j->tiles, tile + 1) - i;
+    int64_t channel = group * j->c_out + i, row = image * c->c_out + channel;
+    int64_t plane = c->out[0] * c->out[1] * c->out[2], pixel = line * c->out[2] + column;
+    int64_t from = line / c->out[1] * c->stride[0] * j->s.rows + line % c->out[1] * c->stride[1];
+    int64_t first = image * c->c_in + group * (c->c_in / c->groups);
+    cm_gemm_tile t = {.runs = 1,
+                      .k = j->k,
+                      .a = j->w + channel * j->k,
+                      .b = j->copy + first * j->s.plane + from * j->s.line + column,
+                      .shift = j->shift,
+                      .c = j->y + row * plane + pixel,
+                      .ldc = plane,
+                      .n = n,
+                      .alpha = 1,
+                      .add = j->bias,
+                      .e = &j->e,
+                      .row = row,
+                      .col = pixel};
+    for (int64_t r = 0; j->bias && r < m; r++)
+        for (int l = 0; l < n; l++)
+            t.c[r * plane + l] = j->bias[channel + r];
+    j->g->shifted[m](&t);
+    if (!j->simple)
+        cm_epilogue_tile(&j->plan, row, pixel, m, n, t.c, t.ldc);
+}
+
+static void some_blocks(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    int64_t lines = j->c->out[0] * j->c->out[1], width = j->c->out[2];
+    for (int64_t i = begin; i < end; i++) {
+        int64_t first = i % j->blocks * ROWS_AT_ONCE, planes = i / j->blocks;
+        int64_t last = cm_min_i64(lines, first + ROWS_AT_ONCE);
+        for (int64_t tile = 0; tile < j->tiles; tile++)
+            for (int64_t line = first; line < last; line++)
+                for (int64_t column = 0; column < width; column += j->g->nr)
+                    one_tile(j, planes / j->c->groups, planes % j->c->groups, tile, line, column,
+                             (int)cm_min_i64(j->g->nr, width - column));
+    }
+}
+
+cm_status cm_cpu_conv_shifted_f32_run(const cm_run *r)
+{
+    const cm_problem *p = r->p;
+    const cm_conv *c = &p->as.conv;
+    job j = {.c = c,
+             .g = cm_gemm_f32_kernel_of(p->target.level),
+             .x = r->in[0],
+             .w = r->in[1],
+             .bias = c->bias ? r->in[2] : NULL,
+             .y = r->out[0],
+             .copy = r->workspace,
+             .shift = (int32_t *)((char *)r->workspace + copy_bytes(p)),
+             .s = copied_of(c),
+             .k = c->c_in / c->groups * cm_conv_taps(c),
+             .c_out = c->c_out / c->groups,
+             .blocks = cm_ceil_div(c->out[0] * c->out[1], ROWS_AT_ONCE)};
+    cm_epilogue_init(&j.plan, r, cm_conv_plane_columns(p->out[0]));
+    j.simple = cm_epilogue_simple(&j.plan, &j.e);
+    if (!j.simple)
+        j.e = (cm_simple_epilogue){.lo = -__builtin_inff(), .hi = __builtin_inff()};
+    if (cm_conv_packs_in_run(p)) {
+        float *packed = (float *)((char *)j.shift + shift_bytes(p));
+        cm_cpu_conv_planes_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);
+        j.w = packed;
+    }
+    j.tiles = cm_gemm_tiles(j.c_out, j.g->mr);
+    set_shifts(&j);
+    memset(j.copy + c->n * c->c_in * j.s.plane, 0, CM_GEMM_MAX_NR * sizeof(float));
+    cm_parallel(r->threads, c->n * c->c_in, 1 + 16384 / (j.s.plane + 1), copy_planes, &j);
+    int64_t units = c->n * c->groups * j.blocks;
+    double ns = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) / (double)units;
+    cm_parallel(r->threads, units, 1 + (int64_t)(5000 / (ns + 1)), some_blocks, &j);
+    return CM_OK;
+}

@@ -12,8 +12,8 @@
 #include "cpu/gemm.h"
 
 enum {
-    ROWS_AT_ONCE = 4,        /* output rows that share a look at the weights */
-    MOST_FLOATS = 1 << 29,   /* of the copy: shifts are 32 bits */
+    ROWS_AT_ONCE = 4,           /* output rows that share a look at the weights */
+    MOST_FLOATS = 1 << 29,      /* of the copy: shifts are 32 bits */
     WEIGHTS_IN_CACHE = 1 << 17, /* floats that stay near while a row is computed */
 };
 

@@ -12,8 +12,8 @@ enum { OP_GPU_BYTES = 1 << 30, OP_GPU_ALIGN = 256, OP_MOST_CLASSES = 8 };
 enum { OP_NOT_COUNTED = 1000000 }; /* runs that cases count are the CPU's; without those: enough */
 
 typedef struct {
-    bool cpu;              /* its tactics run */
-    int n;                 /* devices or classes */
+    bool cpu; /* its tactics run */
+    int n;    /* devices or classes */
     cm_device *devices[OP_MOST_CLASSES];
     cm_stream *stream;     /* NULL: only classes, nothing runs */
     unsigned char *memory; /* of the device */

@@ -111,9 +111,10 @@ VINLINE void down_row(cm_reducing r, float *t, const float *x, int64_t n, int on
         vf e = taken(r, vf_load(x + i));
         vf_store(t + i, onto ? joined(r, vf_load(t + i), e) : e);
     }
-    for (; i < n; i++) {
-        float e = taken_1(r, x[i]);
-        t[i] = onto ? joined_1(r, t[i], e) : e;
+    if (i < n) {
+        int lanes = (int)(n - i);
+        vf e = taken(r, vf_load_n(x + i, lanes));
+        vf_store_n(t + i, onto ? joined(r, vf_load_n(t + i, lanes), e) : e, lanes);
     }
 }
 
@@ -133,29 +134,33 @@ VINLINE vf load_apart(const float *t, int stride)
 #endif
 }
 
-/* Whole vectors of outputs; returns how many outputs those were. */
-VINLINE int64_t along_vectors(cm_reducing r, const float *t, int64_t n, int64_t kernel, int stride,
-                              int64_t dilation, float *y)
+/* The last vector reads beyond what is wanted: the line has room (CM_POOL_SLACK). */
+VINLINE void along_vectors(cm_reducing r, const float *t, int64_t n, int64_t kernel, int stride,
+                           int64_t dilation, float *y)
 {
-    int64_t i = 0;
-    for (; i + VW <= n; i += VW) {
+    for (int64_t i = 0; i < n; i += VW) {
         vf sum = load_apart(t + i * stride, stride);
         for (int64_t j = 1; j < kernel; j++)
             sum = joined(r, sum, load_apart(t + i * stride + j * dilation, stride));
-        vf_store(y + i, sum);
+        if (i + VW <= n)
+            vf_store(y + i, sum);
+        else
+            vf_store_n(y + i, sum, (int)(n - i));
     }
-    return i;
 }
 
 VINLINE void along_row(cm_reducing r, const float *t, int64_t n, int64_t kernel, int64_t stride,
                        int64_t dilation, float *y)
 {
-    int64_t i = 0;
-    if (stride == 1)
-        i = along_vectors(r, t, n, kernel, 1, dilation, y);
-    else if (stride == 2)
-        i = along_vectors(r, t, n, kernel, 2, dilation, y);
-    for (; i < n; i++) {
+    if (stride == 1) {
+        along_vectors(r, t, n, kernel, 1, dilation, y);
+        return;
+    }
+    if (stride == 2) {
+        along_vectors(r, t, n, kernel, 2, dilation, y);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
         float sum = t[i * stride];
         for (int64_t j = 1; j < kernel; j++)
             sum = joined_1(r, sum, t[i * stride + j * dilation]);

@@ -6,8 +6,8 @@
  *  becomes
  *     y = com.microsoft.FusedMatMul(q, k) {transB=1, alpha=0.125}
  *
- * Operands: a Transpose that swaps the last two axes, a Mul or Div by one number. Also a Transpose of the result, which
- * swaps the operands. Fires when the node goes away by it: everybody who reads it is such a product. A factor of the
+ * Operands: a Transpose that swaps the last two axes, or brings the first axis behind those of the batch (transBatchA,
+ * transBatchB), or both; a Mul or Div by one number. Also a Transpose of the result, which swaps the operands. Fires when the node goes away by it: everybody who reads it is such a product. A factor of the
  * result is left to the epilogue, a factor that float32 does not hold exactly is left alone.
  *
  * needs: types, uses; runs after everything that looks for plain MatMuls    keeps: types, uses
@@ -19,16 +19,26 @@
 
 enum { MOST_READERS = 16 };
 
-static bool swaps_last_two(const cm_node *t)
+/* Does t bring rows and columns into their places: swap the last two axes (*trans), bring the first behind the
+ * batch's (*batch) before that? */
+static bool reorders(const cm_node *t, bool *trans, bool *batch)
 {
     int64_t perm[CM_MAX_RANK];
     int rank = cm_rank(t->in[0]);
     if (rank < 2 || !cm_perm(t, perm))
         return false;
+    *batch = rank > 2 && perm[0] == 1;
     for (int i = 0; i < rank - 2; i++)
-        if (perm[i] != i)
+        if (perm[i] != i + *batch)
             return false;
-    return perm[rank - 1] == rank - 2;
+    *trans = perm[rank - 1] != rank - 1;
+    return true;
+}
+
+static bool swaps_last_two(const cm_node *t)
+{
+    bool trans, batch;
+    return reorders(t, &trans, &batch) && trans && !batch;
 }
 
 /* A product of matrices of floats whose batches are as they stand. */
@@ -70,18 +80,21 @@ static cm_value *scaled(const cm_value *v, double *factor)
 }
 
 /* Look through one node in front of an operand. */
-static bool absorb_operand(cm_value **v, bool *trans, double *alpha, const cm_node **gone)
+static bool absorb_operand(cm_value **v, bool *trans, bool *batch, double *alpha,
+                           const cm_node **gone)
 {
     double factor;
+    bool t_trans, t_batch;
     if (!(*v)->producer || (*v)->constant || !only_products_read(*v))
         return false;
     *gone = (*v)->producer;
     cm_node *t = cm_made_by(*v, CM_OP_TRANSPOSE);
     if (t) {
-        if (!swaps_last_two(t))
+        if (*batch || !reorders(t, &t_trans, &t_batch))
             return false;
         *v = t->in[0];
-        *trans = !*trans;
+        *trans ^= t_trans;
+        *batch = t_batch;
         return true;
     }
     cm_value *x = scaled(*v, &factor);
@@ -99,8 +112,8 @@ static cm_status rewrite_operands(cm_rewriter *rw, cm_node *n, cm_product *p)
     const cm_node *gone[8];
     int n_gone = 0;
     while (n_gone < CM_COUNT(gone) &&
-           (absorb_operand(&p->a, &p->trans_a, &p->alpha, &gone[n_gone]) ||
-            absorb_operand(&p->b, &p->trans_b, &p->alpha, &gone[n_gone])))
+           (absorb_operand(&p->a, &p->trans_a, &p->batch_a, &p->alpha, &gone[n_gone]) ||
+            absorb_operand(&p->b, &p->trans_b, &p->batch_b, &p->alpha, &gone[n_gone])))
         n_gone++;
     if (!n_gone || !cm_rewrite(rw, n))
         return CM_OK;

@@ -73,6 +73,76 @@ cm_status cm_infer_all(cm_rewriter *rw, cm_network *g)
     return cm_network_infer(rw->cx, g);
 }
 
+/* ---- What unrolling makes ------------------------------------------------------------------- */
+
+enum { FOLDED = 1 }; /* mark of a node of a body: its copies are constants */
+
+/* Is v, in or around `body`, known in every copy? */
+static bool is_folded(const cm_value *v, const cm_network *body, uint64_t known)
+{
+    if (!v || v->constant)
+        return true;
+    for (int i = 0; i < body->n_inputs; i++)
+        if (body->inputs[i] == v)
+            return i > 63 || known >> i & 1;
+    return v->producer && v->producer->network == body && v->producer->mark == FOLDED;
+}
+
+/* Marks the nodes of the body whose copies are constants, given which of its inputs are. */
+static void mark_folded(cm_network *body, uint64_t known)
+{
+    CM_FOR_NODES (m, body) {
+        bool all = m->op->traits & CM_PURE && !m->n_subs;
+        for (int i = 0; i < m->n_in && all; i++)
+            all = is_folded(m->in[i], body, known);
+        m->mark = all ? FOLDED : 0;
+    }
+}
+
+/* Which of the body's inputs are constants in every copy: `known`, less carried ones that the body makes something else
+ * of. Output `shift` + i is carried to input i. */
+static uint64_t settle(cm_network *body, int first, int n_state, int shift, uint64_t known)
+{
+    for (;;) {
+        uint64_t before = known;
+        mark_folded(body, known);
+        for (int i = 0; i < n_state && first + i < 64; i++)
+            if (!is_folded(body->outputs[shift + i], body, known))
+                known &= ~(1ull << (first + i));
+        if (known == before)
+            return known;
+    }
+}
+
+int64_t cm_unrolled_nodes(const cm_node *n, int64_t trips)
+{
+    cm_network *body = n->subs[0];
+    bool loop = n->op->id == CM_OP_LOOP;
+    int scanned = loop ? 0 : (int)((const cm_scan_attr *)n->attr)->num_scan_inputs;
+    int given = loop ? 2 : 0, shift = loop ? 1 : 0; /* iteration, condition; condition */
+    int n_state = n->n_in - given - scanned;
+    int64_t each = 0, pointwise = 0, once = 0;
+    uint64_t known = loop ? 3 : 0;
+    for (int i = given; i < n->n_in && i < 64; i++)
+        known |= (uint64_t)cm_is_const(n->in[i]) << i;
+    known = settle(body, given, n_state, shift, known);
+    for (int i = n_state; i < n->n_in && !loop; i++)
+        each += !cm_is_const(n->in[i]); /* a slice */
+    CM_FOR_NODES (m, body) {
+        bool light = m->op->traits & CM_ELTWISE;
+        pointwise += light && m->mark != FOLDED;
+        each += !light && m->mark != FOLDED;
+    }
+    for (int o = n_state; o < n->n_out; o++)
+        if (n->out[o] && n->out[o]->n_uses && !is_folded(body->outputs[shift + o], body, known)) {
+            /* stacked: each made a slice, then put together */
+            each += 1 + (pointwise > 0);
+            once++;
+        }
+    each += each > 0 && pointwise > 0;
+    return trips * each + once + (each == 0 && pointwise > 0);
+}
+
 /* ---- Stacking ------------------------------------------------------------------------------- */
 
 /* One axis more in front of each, and side by side along it. */

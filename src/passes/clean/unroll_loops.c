@@ -4,8 +4,9 @@
  *  becomes
  *     a = Relu(x)   b = Relu(a)   y = Relu(b)
  *
- * When no condition can end it early and the copies come to at most MOST nodes: then what an iteration costs
- * to begin and end is saved, and the copies fuse. Stacked outputs become a Concat.
+ * When no condition can end it early, the copies come to at most MOST nodes, and what cleaning and fusing is likely to
+ * leave of them is no more than the loop and its body: then what an iteration costs to begin and end is saved, at no
+ * cost. Stacked outputs become a Concat.
  *
  * needs: types, tracked elements    keeps: uses; infers types anew
  * SPDX-License-Identifier: Apache-2.0
@@ -30,6 +31,12 @@ CM_PASS(unroll_loops)
         if (trips > MOST / nodes) {
             cm_near(rw, n, "Loop not unrolled: %lld times %d nodes are more than %d",
                     (long long)trips, nodes, MOST);
+            continue;
+        }
+        int64_t after = cm_unrolled_nodes(n, trips);
+        if (after > nodes) {
+            cm_near(rw, n, "Loop not unrolled: %lld copies come to about %lld nodes, it has %d",
+                    (long long)trips, (long long)after, nodes);
             continue;
         }
         if (!cm_rewrite(rw, n))

@@ -4,7 +4,8 @@
  *  becomes
  *     x0 = Gather(x, 0)   x1 = Gather(x, 1)   the body on each   y = Concat(y0, y1)
  *
- * When the scanned axis is a number and the copies, slices counted, come to at most MOST nodes.
+ * When the scanned axis is a number, the copies, slices counted, come to at most MOST nodes, and to no more than the scan
+ * and its body when they are cleaned and fused.
  *
  * needs: types    keeps: uses; infers types anew
  * SPDX-License-Identifier: Apache-2.0
@@ -25,6 +26,12 @@ CM_PASS(unroll_scans)
         if (trips > MOST / nodes) {
             cm_near(rw, n, "Scan not unrolled: %lld times %d nodes are more than %d",
                     (long long)trips, nodes, MOST);
+            continue;
+        }
+        int64_t after = cm_unrolled_nodes(n, trips), before = cm_count_nodes(n->subs[0]) + 1;
+        if (after > before) {
+            cm_near(rw, n, "Scan not unrolled: %lld copies come to about %lld nodes, it has %lld",
+                    (long long)trips, (long long)after, (long long)before);
             continue;
         }
         if (!cm_rewrite(rw, n))

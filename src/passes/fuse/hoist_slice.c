@@ -5,7 +5,8 @@
  *
  * A Slice or a Gather by one index moves up through the only node whose result it reads, when that node treats
  * the rows it picks alike: pointwise work (each operand that has the rows is picked from), a product with a
- * matrix, a normalisation or a softmax over later axes. Repeated, it climbs through whole blocks.
+ * matrix, a normalisation or a softmax over later axes. Repeated, it climbs through whole blocks. Of several operands it
+ * picks only where one of them lets it climb on to such a product or normalisation: small work is not worth a node more.
  *
  * needs: types, uses    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -56,20 +57,48 @@ static bool inputs_of(const cm_node *n, int last, bool *from)
     return true;
 }
 
+enum { MOST_INPUTS = 16, MOST_STEPS = 8 };
+
+/* Would picking from v rather than behind it spare more than pointwise work? */
+static bool climbs_on(const cm_value *v, int last, int steps)
+{
+    const cm_node *p = v->producer;
+    bool from[MOST_INPUTS];
+    if (!steps || !p || p->network != v->network || !cm_sole_use(v) || p->n_in > MOST_INPUTS ||
+        !inputs_of(p, last, from))
+        return false;
+    if (!(p->op->traits & CM_ELTWISE))
+        return true;
+    for (int i = 0; i < p->n_in; i++)
+        if (from[i] && climbs_on(p->in[i], last, steps - 1))
+            return true;
+    return false;
+}
+
+/* Does it pay to pick from these inputs of p? */
+static bool pays(const cm_node *p, const bool *from, int last)
+{
+    int picked = 0;
+    for (int i = 0; i < p->n_in; i++) {
+        bool again = false;
+        for (int j = 0; j < i; j++)
+            again |= p->in[j] == p->in[i];
+        picked += from[i] && !again;
+        if (from[i] && climbs_on(p->in[i], last, MOST_STEPS))
+            return true;
+    }
+    return picked == 1;
+}
+
 CM_PASS(hoist_slice)
 {
-    enum { MOST_INPUTS = 16 };
     CM_FOR_NODES (n, g) {
         int last = n->n_in ? last_axis(n) : -1;
         cm_node *p = last >= 0 ? n->in[0]->producer : NULL, *m;
         cm_value *in[MOST_INPUTS];
-        bool from[MOST_INPUTS], any = false;
+        bool from[MOST_INPUTS];
         if (!p || p->network != g || !cm_sole_use(n->in[0]) || p->n_in > MOST_INPUTS ||
-            !n->out[0]->n_uses || !inputs_of(p, last, from))
-            continue;
-        for (int i = 0; i < p->n_in; i++)
-            any |= from[i];
-        if (!any)
+            !n->out[0]->n_uses || !inputs_of(p, last, from) || !pays(p, from, last))
             continue;
         if (!cm_rewrite(rw, n))
             return CM_OK;

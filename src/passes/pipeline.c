@@ -71,6 +71,8 @@
     X(fuse_group_norm, FUSE, false, 1e-6)    /* groups of channels, reshaped */                    \
     X(norm_dce, FUSE, true, 0)               /* the pieces */                                      \
     X(norm_sink, FUSE, true, 1e-6)           /* transposes down from normalisations */             \
+    X(norm_merge, FUSE, true, 0)             /* one for two */                                     \
+    X(sink_shared, FUSE, true, 1e-6)         /* transposes that several nodes read */              \
     X(conv_as_product, FUSE, false, 1e-6)    /* convolutions of points that are read transposed */ \
     X(conv_sink, FUSE, true, 1e-6)           /* the transposes behind those */                     \
     X(conv_merge, FUSE, true, 0)             /* meet others */                                     \
@@ -117,6 +119,7 @@
 #define cm_pass_norm_sink           cm_pass_sink_transposes
 #define cm_pass_conv_sink           cm_pass_sink_transposes
 #define cm_pass_conv_merge          cm_pass_merge_transposes
+#define cm_pass_norm_merge          cm_pass_merge_transposes
 #define cm_pass_conv_identity       cm_pass_identity
 #define cm_pass_conv_dce            cm_pass_dce
 #define cm_pass_heads_dce           cm_pass_dce

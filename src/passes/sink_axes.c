@@ -206,23 +206,21 @@ static const struct {
     {CM_OP_DEQUANTIZE_LINEAR, quantisation},
 };
 
-/* The Transpose that n reads, and what becomes of n; NULL: it cannot pass. */
-static cm_node *find(const cm_node *n, int64_t *perm, change *c)
+/* What becomes of n when its first input is not transposed any more. */
+static bool find(const cm_node *n, const int64_t *perm, change *c)
 {
     if (n->epilogue.program || n->n_in < 1)
-        return NULL;
+        return false;
     for (int i = 0; i < CM_COUNT(rows); i++) {
         if (n->op->id != rows[i].op)
             continue;
-        cm_node *t = cm_made_by(n->in[0], CM_OP_TRANSPOSE);
         *c = (change){.input = -1};
-        bool fits = t && cm_only_reader(n->in[0]) == n && cm_perm(t, perm) &&
-                    rows[i].fits(n, perm, cm_rank(n->in[0]), c);
+        bool fits = rows[i].fits(n, perm, cm_rank(n->in[0]), c);
         for (int o = 0; o < n->n_out && fits; o++)
             fits = !n->out[o] || n->out[o]->type.kind == CM_TENSOR;
-        return fits ? t : NULL;
+        return fits;
     }
-    return NULL;
+    return false;
 }
 
 /* The exchanged input, of the type that the old one or, where there was none, the input before has. */
@@ -305,16 +303,36 @@ static cm_status apply(cm_rewriter *rw, cm_node *n, cm_node *t, const int64_t *p
     return CM_OK;
 }
 
+bool cm_can_sink_axes(const cm_node *n, const cm_transposed *t, bool *keeps, bool *leaves)
+{
+    int64_t rest[CM_MAX_RANK];
+    change c;
+    if (n->n_in < 1 || !cm_is_transposed(t, n->in[0]) || cm_rank(n->in[0]) != t->rank ||
+        !find(n, t->perm, &c))
+        return false;
+    *keeps = c.gone == 0;
+    *leaves = !is_identity(rest, rest_of(t->perm, t->rank, c.gone, rest));
+    return true;
+}
+
+cm_status cm_sink_axes_past(cm_rewriter *rw, cm_node *n)
+{
+    int64_t perm[CM_MAX_RANK];
+    cm_node *t = cm_made_by(n->in[0], CM_OP_TRANSPOSE);
+    change c;
+    if (!t || !cm_perm(t, perm) || !find(n, perm, &c))
+        return CM_OK;
+    CM_TRY(apply(rw, n, t, perm, &c));
+    cm_drop_if_dead(n);
+    return CM_OK;
+}
+
 cm_status cm_sink_axes(cm_rewriter *rw, cm_node *n, bool *done)
 {
     int64_t perm[CM_MAX_RANK];
     change c;
-    cm_node *t = find(n, perm, &c);
-    *done = false;
-    if (!t || !cm_rewrite(rw, n))
-        return CM_OK;
-    CM_TRY(apply(rw, n, t, perm, &c));
-    cm_drop_if_dead(n);
-    *done = true;
-    return CM_OK;
+    const cm_node *t = n->n_in ? cm_made_by(n->in[0], CM_OP_TRANSPOSE) : NULL;
+    *done = t && cm_only_reader(n->in[0]) == n && cm_perm(t, perm) && find(n, perm, &c) &&
+            cm_rewrite(rw, n);
+    return *done ? cm_sink_axes_past(rw, n) : CM_OK;
 }

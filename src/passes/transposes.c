@@ -29,6 +29,18 @@ bool cm_perm_equal(const int64_t *a, const int64_t *b, int rank)
     return true;
 }
 
+bool cm_is_transposed(const cm_transposed *t, const cm_value *v)
+{
+    int64_t perm[CM_MAX_RANK];
+    const cm_node *n = cm_made_by(v, CM_OP_TRANSPOSE);
+    if (n)
+        return cm_rank(v) == t->rank && cm_perm(n, perm) && cm_perm_equal(perm, t->perm, t->rank);
+    for (int i = 0; i < t->n_more; i++)
+        if (t->more[i] == v)
+            return true;
+    return false;
+}
+
 cm_status cm_make_transpose(cm_rewriter *rw, cm_node *before, cm_value *x, const int64_t *perm,
                             int rank, const cm_node *like, cm_node **out)
 {

@@ -10,6 +10,14 @@
 bool cm_perm(const cm_node *n, int64_t *perm);
 void cm_perm_inverse(const int64_t *perm, int rank, int64_t *inverse);
 bool cm_perm_equal(const int64_t *a, const int64_t *b, int rank);
+/* Values that are transposed by `perm`: those that a Transpose made, and `more`, for which that is planned. */
+enum { CM_MOST_TRANSPOSED = 128 };
+typedef struct cm_transposed {
+    int64_t perm[CM_MAX_RANK];
+    int rank, n_more;
+    const cm_value *more[CM_MOST_TRANSPOSED];
+} cm_transposed;
+bool cm_is_transposed(const cm_transposed *t, const cm_value *v);
 cm_status cm_make_transpose(cm_rewriter *rw, cm_node *before, cm_value *x, const int64_t *perm,
                             int rank, const cm_node *like, cm_node **out) CM_MUST_USE;
 /* A constant as it was before a Transpose by `perm` of so many axes; leading ones that it lacks are put in front. Its

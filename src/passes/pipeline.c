@@ -103,7 +103,8 @@
     X(precision_casts, PRECISION, true, 0)    /* casts that meet */                                \
     X(precision_identity, PRECISION, true, 0) /* and cancel */                                     \
     X(precision_dce, PRECISION, true, 0)      /* or have no reader */                              \
-    X(strength, FUSE, true, 1e-6)             /* products for quotients, one number for two */     \
+    X(fuse_fake_quant, FUSE, false, 0) /* rounding to steps that nobody reads as integers */       \
+    X(strength, FUSE, true, 1e-6)      /* products for quotients, one number for two */            \
     X(fuse_epilogue, FUSE, true, 1e-5) /* bias, activation, residual onto what makes the value */  \
     X(fuse_skip_norm, FUSE, false, 1e-6) /* sums that no product took onto normalisations */       \
     X(fuse_pointwise, FUSE, false, 1e-5) /* what is left of pointwise nodes, in groups */          \
@@ -139,7 +140,6 @@
 #define cm_pass_slice_cse           cm_pass_cse
 #define cm_pass_rehoist_slice       cm_pass_hoist_slice
 #define cm_pass_slice_dce           cm_pass_dce
-#define cm_pass_refold              cm_pass_fold_constants
 #define cm_pass_reidentity          cm_pass_identity
 
 #define X(name, phase, repeat, tolerance) cm_status cm_pass_##name(cm_rewriter *rw, cm_network *g);

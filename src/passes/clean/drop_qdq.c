@@ -7,7 +7,8 @@
  *     y = Transpose(q)
  *
  * Fires when the scale and the zero point are the same before and after, one for all elements. QuantizeLinear directly
- * after DequantizeLinear goes too, and so does a Relu or Clip whose bounds are those of the integers anyway.
+ * after DequantizeLinear goes too, and so does a Relu or Clip whose bounds are those of the integers anyway. ArgMax and
+ * ArgMin read the integers: they are in the same order.
  *
  * needs: types, uses, folded scales    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -33,6 +34,10 @@ static bool moves(const cm_node *n)
     case CM_OP_MAX_POOL:
     case CM_OP_DEPTH_TO_SPACE:
     case CM_OP_SPACE_TO_DEPTH:
+    case CM_OP_EXPAND:
+    case CM_OP_TILE:
+    case CM_OP_REDUCE_MAX:
+    case CM_OP_REDUCE_MIN:
         return true;
     case CM_OP_RESIZE:
         return cm_string_is(n, "mode", "nearest") &&
@@ -110,6 +115,25 @@ static bool undoes(const cm_node *n, cm_quantised *x)
             cm_same_quantisation(x, &y));
 }
 
+/* n looks for the place of the largest or smallest of what was dequantised with one positive scale. */
+static bool asks_order(const cm_node *n, cm_quantised *x)
+{
+    double scale;
+    return (cm_is(n, CM_OP_ARG_MAX) || cm_is(n, CM_OP_ARG_MIN)) && cm_dequantised(n->in[0], x) &&
+           cm_one_scale(x) && cm_splat(x->scale, &scale) && scale > 0;
+}
+
+static cm_status order_integers(cm_rewriter *rw, cm_node *n, const cm_quantised *x)
+{
+    cm_node *m;
+    void *attr;
+    CM_TRY(cm_attr_copy(rw->cx, n->network->arena, n->op->attrs, n->attr, &attr));
+    CM_TRY(cm_make_with(rw, n, n->op->id, attr, n, (cm_value *[]){x->q}, 1, 1, &m));
+    CM_TRY(cm_replace(rw, n, m->out[0], m));
+    cm_drop_if_dead(n);
+    return CM_OK;
+}
+
 CM_PASS(drop_qdq)
 {
     CM_FOR_NODES (n, g) {
@@ -130,6 +154,10 @@ CM_PASS(drop_qdq)
                 return CM_OK;
             CM_TRY(cm_replace(rw, n, x.q, NULL));
             cm_drop_if_dead(n);
+        } else if (asks_order(n, &x)) {
+            if (!cm_rewrite(rw, n))
+                return CM_OK;
+            CM_TRY(order_integers(rw, n, &x));
         }
     }
     return CM_OK;

@@ -76,8 +76,8 @@ static bool is_read(const cm_node *n)
     return false;
 }
 
-/* Weights of a node that computes on quantised values, and whose result is quantised: they stay integers, so
- * that the group stays whole. */
+/* Weights of a node that computes on quantised values, and is a matrix product or has a result that is quantised: they
+ * stay integers, so that the group stays whole. */
 static bool is_quantised_weight(const cm_node *n)
 {
     cm_node *reader = cm_is(n, CM_OP_DEQUANTIZE_LINEAR) ? cm_only_reader(n->out[0]) : NULL;
@@ -88,6 +88,8 @@ static bool is_quantised_weight(const cm_node *n)
         const cm_node *d = cm_made_by(reader->in[i], CM_OP_DEQUANTIZE_LINEAR);
         among = among || (d && d != n && !d->in[0]->constant);
     }
+    if (among && (cm_is(reader, CM_OP_MATMUL) || cm_is(reader, CM_OP_GEMM)))
+        return true;
     for (const cm_use *u = reader->out[0]->uses; among && u; u = u->next)
         if (u->node && (cm_is(u->node, CM_OP_QUANTIZE_LINEAR) || cm_is(u->node, CM_OP_RELU) ||
                         cm_is(u->node, CM_OP_CLIP)))
@@ -95,9 +97,10 @@ static bool is_quantised_weight(const cm_node *n)
     return false;
 }
 
-static bool can_fold(const cm_node *n)
+static bool can_fold(const cm_node *n, bool keep_quantised)
 {
-    if (!(n->op->traits & CM_PURE) || !n->op->family->eval || is_quantised_weight(n))
+    if (!(n->op->traits & CM_PURE) || !n->op->family->eval ||
+        (keep_quantised && is_quantised_weight(n)))
         return false;
     size_t from = 0;
     for (int i = 0; i < n->n_in; i++) {
@@ -329,7 +332,8 @@ static cm_status settle_inputs(cm_rewriter *rw, const late_list *late, cm_node *
     return CM_OK;
 }
 
-CM_PASS(fold_constants)
+/* keep_quantised: products on integers are yet to be found. */
+static cm_status fold_all(cm_rewriter *rw, cm_network *g, bool keep_quantised)
 {
     late_list late = {.n = 0};
     CM_NEW_N(rw->cx, rw->cx->scratch, late.v, g->n_nodes, late_node);
@@ -344,15 +348,25 @@ CM_PASS(fold_constants)
         cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
         if (!(n->op->traits & CM_CONTROL))
             CM_TRY(infer_again(rw, n));
-        if (can_fold(n))
+        if (can_fold(n, keep_quantised))
             CM_TRY(fold(rw, n));
         else if (!(n->op->traits & CM_CONTROL))
             CM_TRY(fold_tracked(rw, n));
         cm_arena_restore(rw->cx->scratch, mark);
-        if (!can_fold(n))
+        if (!can_fold(n, keep_quantised))
             note_late(&late, n);
         if (!n->mark)
             CM_TRY(settle_inputs(rw, &late, n));
     }
     return CM_OK;
+}
+
+CM_PASS(fold_constants)
+{
+    return fold_all(rw, g, true);
+}
+
+CM_PASS(refold)
+{
+    return fold_all(rw, g, false);
 }

@@ -8,7 +8,7 @@
  *     y = QLinearConv(x, @xs, @xz, @w, @ws, @wz, @ys, @yz, @bias)
  *
  * MatMul becomes QLinearMatMul; Gemm, Add, Mul, Concat, Sigmoid, LeakyRelu, Softmax, AveragePool, GlobalAveragePool
- * and Where their com.microsoft forms. Values of 8 bits, one scale for all elements; weights may have one per output channel.
+ * and Where their com.microsoft forms. A MatMul or Gemm whose result is not quantised becomes MatMulIntegerToFloat. Values of 8 bits, one scale for all elements; weights may have one per output channel.
  * A bias of floats must count in whole units of the sums. Nothing is fused when somebody else reads the result before
  * it is quantised.
  *
@@ -19,6 +19,7 @@
 #include <math.h>
 
 #include "passes/qdq.h"
+#include "passes/transposes.h"
 
 enum { MOST_INPUTS = 3 * 64 + 2 };
 
@@ -268,6 +269,46 @@ static cm_status fuse_product(cm_rewriter *rw, cm_node *n, const cm_quantised *y
     return finish(rw, n, y, conv ? CM_OP_QLINEAR_CONV : CM_OP_QLINEAR_MATMUL, in, bias ? 9 : 8);
 }
 
+/* The constant matrix the other way round; folding computes it. */
+static cm_status turned(cm_rewriter *rw, cm_node *n, cm_value **w)
+{
+    cm_node *t;
+    CM_TRY(cm_make_transpose(rw, n, *w, (int64_t[]){1, 0}, 2, n, &t));
+    *w = t->out[0];
+    return CM_OK;
+}
+
+/* A product of integers whose result is read as floats. */
+static cm_status fuse_to_float(cm_rewriter *rw, cm_node *n)
+{
+    cm_quantised x, w;
+    bool gemm = cm_is(n, CM_OP_GEMM), trans = gemm && cm_int(n, "transB");
+    cm_value *in[7], *bias = gemm && n->n_in > 2 ? n->in[2] : NULL;
+    cm_node *y;
+    if (!cm_dequantised(n->in[0], &x) || !is_byte(&x) || !cm_one_scale(&x) ||
+        !cm_dequantised(n->in[1], &w) || !weights_fit(n, &w) || cm_rank(w.q) != 2 ||
+        cm_rank(x.q) < 2 || n->out[0]->type.dtype != CM_F32 ||
+        (gemm && (cm_float(n, "alpha") != 1 || cm_float(n, "beta") != 1 || cm_int(n, "transA"))) ||
+        (trans && !cm_is_const(w.q)))
+        return CM_OK;
+    if (bias && (cm_rank(bias) != 1 || bias->type.dims[0] != n->out[0]->type.dims[1]))
+        return CM_OK;
+    if (!cm_rewrite(rw, n))
+        return CM_OK;
+    if (trans)
+        CM_TRY(turned(rw, n, &w.q));
+    in[0] = x.q;
+    in[1] = w.q;
+    in[2] = x.scale;
+    in[3] = w.scale;
+    CM_TRY(cm_zero_point(rw, &x, &in[4]));
+    in[5] = w.zero;
+    in[6] = bias;
+    int n_in = bias ? 7 : w.zero ? 6 : 5;
+    CM_TRY(cm_make(rw, n, CM_OP_MS_MATMUL_INTEGER_TO_FLOAT, n, in, n_in, 1, &y));
+    return cm_replace(rw, n, y->out[0], y);
+}
+
 CM_PASS(fuse_qdq)
 {
     CM_FOR_NODES (n, g) {
@@ -276,14 +317,17 @@ CM_PASS(fuse_qdq)
             return CM_OK;
         cm_op_id as = form_of(n);
         bool product = cm_is(n, CM_OP_CONV) || cm_is(n, CM_OP_MATMUL) || cm_is(n, CM_OP_GEMM);
-        if ((as == CM_OP_COUNT && !product && !cm_is(n, CM_OP_WHERE)) ||
-            !cm_requantised(n->out[0], &y) || y.scale->type.dtype != CM_F32)
+        if (as == CM_OP_COUNT && !product && !cm_is(n, CM_OP_WHERE))
             continue;
-        cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
-        CM_TRY(product                 ? fuse_product(rw, n, &y)
-               : cm_is(n, CM_OP_WHERE) ? fuse_where(rw, n, &y)
-                                       : fuse_plain(rw, n, as, &y));
-        cm_arena_restore(rw->cx->scratch, mark);
+        if (cm_requantised(n->out[0], &y) && y.scale->type.dtype == CM_F32) {
+            cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
+            CM_TRY(product                 ? fuse_product(rw, n, &y)
+                   : cm_is(n, CM_OP_WHERE) ? fuse_where(rw, n, &y)
+                                           : fuse_plain(rw, n, as, &y));
+            cm_arena_restore(rw->cx->scratch, mark);
+        }
+        if (product && n->out[0]->n_uses && !cm_is(n, CM_OP_CONV))
+            CM_TRY(fuse_to_float(rw, n));
     }
     return CM_OK;
 }

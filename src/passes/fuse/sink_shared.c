@@ -18,7 +18,7 @@
 
 typedef struct {
     cm_transposed t;
-    const cm_value *first; /* what the Transpose made that it begins with */
+    const cm_value *first;             /* what the Transpose made that it begins with */
     cm_node *node[CM_MOST_TRANSPOSED]; /* in order */
     int n_nodes;
     const cm_node *root[CM_MOST_TRANSPOSED]; /* Transposes that they read */

@@ -66,6 +66,14 @@ cm_status cm_model_context_options(cm_ctx *cx, const cm_model_options *o, cm_tar
         return cm_fail(cx, CM_ERR_ARGUMENT, "--isa %s: this CPU has only %s", o->isa,
                        cm_isa_name(cm_cpu_info()->isa));
     *target = (cm_target){CM_DEVICE_CPU, (int)isa, 0};
+    if (o->target && o->isa)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "--isa goes with the CPU, not with --target %s",
+                       o->target);
+    if (o->target)
+        CM_TRY(cm_target_parse(cx, o->target, target));
+    if (target->kind == CM_DEVICE_CPU && target->level > (int)cm_cpu_info()->isa)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "--target %s: this CPU has only %s", o->target,
+                       cm_isa_name(cm_cpu_info()->isa));
     if (o->max_memory < 0)
         return cm_fail(cx, CM_ERR_ARGUMENT, "--max-memory %lld: wanted megabytes",
                        (long long)o->max_memory);

@@ -27,6 +27,7 @@ typedef struct cm_model_options {
     const char *precision; /* NULL: fp32 */
     cm_texts keep_fp32;    /* nodes that stay in float32 */
     int64_t threads;
+    const char *target; /* NULL: the CPU */
     const char *isa;    /* NULL: what the CPU has */
     int64_t max_memory; /* MB; 0: no limit */
     bool no_optimise;
@@ -49,6 +50,8 @@ typedef struct cm_model_options {
      offsetof(type, field.keep_fp32)},                                                             \
     {"threads", "N", "threads to run with (0: one per core)", CM_OPT_INT,                          \
      offsetof(type, field.threads)},                                                               \
+    {"target", "TARGET", "where to run: cpu, cuda or cuda:1 (default cpu)", CM_OPT_TEXT,           \
+     offsetof(type, field.target)},                                                                \
     {"isa", "LEVEL", "use no more than generic, avx2, avx512 or amx", CM_OPT_TEXT,                \
      offsetof(type, field.isa)},                                                                   \
     {"max-memory", "MB", "no more for activations and packed weights", CM_OPT_INT,                \

@@ -413,7 +413,7 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
     cm_status parsed = cm_target_parse(cx, o->target, &o->where);
     if (parsed != CM_OK)
         return cm_cli_failed(cx, parsed);
-    if (o->where.kind != CM_DEVICE_CPU || o->where.level > (int)cm_cpu_info()->isa)
+    if (o->where.kind == CM_DEVICE_CPU && o->where.level > (int)cm_cpu_info()->isa)
         return cm_cli_failed(cx, cm_fail(cx, CM_ERR_UNSUPPORTED,
                                          "target '%s': this machine has only cpu:%s", o->target,
                                          cm_isa_name(cm_cpu_info()->isa)));
@@ -445,7 +445,7 @@ static const cm_cli_option table[] = {
     {"atol", "A", "absolute tolerance (default 1e-5)", CM_OPT_REAL, offsetof(test_options, atol)},
     {"scale-atol", "S", "more: S times the largest magnitude wanted", CM_OPT_REAL,
      offsetof(test_options, scale_atol)},
-    {"target", "TARGET", "where to run: cpu, or cpu:avx2 to hold it there (default cpu)",
+    {"target", "TARGET", "where to run: cpu, cuda, or cpu:avx2 to hold it there (default cpu)",
      CM_OPT_TEXT, offsetof(test_options, target)},
     {"via-plan", NULL, "build a plan, write it, open it, run that", CM_OPT_FLAG,
      offsetof(test_options, via_plan)},

@@ -1,6 +1,6 @@
 /* bind.c -- input shapes give symbols their values; then memory is planned.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/internal.h"
+#include "runtime/device.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -143,6 +143,8 @@ static int collect(cm_context *c, int list, int n)
         const cm_ready_step *s = &l->steps[i];
         for (int k = 0; k < s->plan->n_lists; k++)
             n = collect(c, s->plan->lists[k], n);
+        if (c->solutions[s->index].away) /* its memory is the device's */
+            continue;
         if (s->control < 0)
             n = add_workspace(c, s, n);
         for (int o = 0; o < s->plan->n_out; o++)
@@ -240,6 +242,8 @@ cm_status cm_context_bind(cm_ctx *cx, cm_context *c)
     CM_TRY(each_axis(cx, c, check_axis));
     CM_TRY(plan_memory(cx, c));
     CM_TRY(cm_pack_weights(cx, c));
+    if (c->device)
+        CM_TRY(cm_device_bind(cx, c));
     int n = cm_engine_n_inputs(c->engine);
     if (n)
         memcpy(c->bound_inputs, c->inputs, (size_t)n * sizeof *c->inputs);

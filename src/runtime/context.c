@@ -1,6 +1,6 @@
 /* context.c -- one running instance of an engine.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/internal.h"
+#include "runtime/device.h"
 
 #include <string.h>
 
@@ -55,8 +55,11 @@ static cm_status fill(cm_ctx *cx, cm_context *c, const cm_context_options *optio
     CM_NEW_N(cx, &c->arena, c->outputs, cm_engine_n_outputs(e), cm_output_binding);
     set_constants(c);
     CM_TRY(make_controls(cx, c, 0));
-    c->target =
-        options->target ? *options->target : (cm_target){CM_DEVICE_CPU, cm_cpu_info()->isa, 0};
+    c->target = (cm_target){CM_DEVICE_CPU, cm_cpu_info()->isa, 0};
+    if (options->target && options->target->kind == CM_DEVICE_CPU)
+        c->target = *options->target;
+    else if (options->target)
+        CM_TRY(cm_device_state_create(cx, c, options->target));
     c->timings = options->timings;
     c->max_memory = options->max_memory;
     c->tune = options->tune;
@@ -71,11 +74,6 @@ cm_status cm_context_create(cm_ctx *cx, cm_engine *e, const cm_context_options *
                             cm_context **out)
 {
     static const cm_context_options defaults = {0};
-    if (options && options->target && options->target->kind != CM_DEVICE_CPU) {
-        char text[64];
-        return cm_fail(cx, CM_ERR_UNSUPPORTED, "target %s: this build runs on the CPU only",
-                       cm_target_text(text, sizeof text, options->target));
-    }
     if (e->plan->stripped)
         return cm_plan_fail_stripped(cx);
     cm_context *c = cm_alloc(cx->allocator, sizeof *c, 64);
@@ -100,6 +98,7 @@ void cm_context_destroy(cm_context *c)
 {
     if (!c)
         return;
+    cm_device_state_destroy(c);
     cm_threads_destroy(c->threads);
     for (int i = 0; c->slots && i < c->engine->plan->n_values; i++)
         cm_room_deinit(c->allocator, &c->slots[i].room);
@@ -337,7 +336,7 @@ static cm_status run(cm_ctx *cx, cm_context *c)
     CM_TRY(place_inputs(cx, c));
     direct_outputs(c);
     cm_threads_watch(c->threads, cx);
-    cm_status st = cm_run_list(cx, c, 0);
+    cm_status st = c->device ? cm_run_actions(cx, c) : cm_run_list(cx, c, 0);
     cm_threads_watch(c->threads, NULL);
     CM_TRY(st);
     CM_TRY(cm_check_cancel(cx)); /* the last step may have stopped early */

@@ -3,7 +3,7 @@
  *
  * The plan's structure was verified by its reader. What is checked here needs the operators: arity,
  * attributes, element types, the shapes of control steps. */
-#include "runtime/internal.h"
+#include "runtime/device.h"
 
 #include <string.h>
 
@@ -477,6 +477,7 @@ void cm_engine_release(cm_engine *e)
     if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
         return;
     cm_packed_release(e);
+    cm_device_weights_release(e);
     if (e->timings)
         cm_timings_deinit(&e->own_timings);
     pthread_mutex_destroy(&e->packing);

@@ -286,26 +286,32 @@ static cm_status run_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
         return run_bound_view(cx, c, s, sol);
     case CM_WAY_EVALUATOR:
         return evaluate(cx, c, s, sol);
+    case CM_WAY_KNOWN:
+        return CM_OK;
     case CM_WAY_LATE:
         break;
     }
     return run_late(cx, c, s, sol);
 }
 
+cm_status cm_run_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
+{
+    CM_TRY(cm_check_cancel(cx));
+    uint64_t start = c->profile ? cm_now_ns() : 0;
+    cm_arena_mark mark = cm_arena_save(cx->scratch);
+    cm_status st = run_step(cx, c, s);
+    cm_arena_restore(cx->scratch, mark);
+    if (st != CM_OK)
+        return cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);
+    if (c->profile)
+        c->profile(c->profile_user, s->index, start, cm_now_ns());
+    return CM_OK;
+}
+
 cm_status cm_run_list(cm_ctx *cx, cm_context *c, int list)
 {
     const cm_ready_list *l = &c->engine->lists[list];
-    for (int i = 0; i < l->plan->n_steps; i++) {
-        const cm_ready_step *s = &l->steps[i];
-        CM_TRY(cm_check_cancel(cx));
-        uint64_t start = c->profile ? cm_now_ns() : 0;
-        cm_arena_mark mark = cm_arena_save(cx->scratch);
-        cm_status st = run_step(cx, c, s);
-        cm_arena_restore(cx->scratch, mark);
-        if (st != CM_OK)
-            return cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);
-        if (c->profile)
-            c->profile(c->profile_user, s->index, start, cm_now_ns());
-    }
+    for (int i = 0; i < l->plan->n_steps; i++)
+        CM_TRY(cm_run_step(cx, c, &l->steps[i]));
     return CM_OK;
 }

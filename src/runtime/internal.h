@@ -42,6 +42,8 @@ typedef struct cm_ready_value {
 } cm_ready_value;
 
 typedef struct cm_packed cm_packed;
+typedef struct cm_device_constant cm_device_constant;
+typedef struct cm_device_state cm_device_state;
 
 struct cm_engine {
     atomic_int refs;
@@ -60,10 +62,11 @@ struct cm_engine {
     cm_timings own_timings;
     int n_steps, n_controls;
     int max_in, max_out;     /* over the steps */
-    pthread_mutex_t packing; /* guards the two below */
+    pthread_mutex_t packing; /* guards the three below */
     cm_packed *packed;
     size_t packed_bytes;
-    atomic_bool told; /* that tactics were chosen by the cost model */
+    cm_device_constant *on_devices; /* constants in the memory of devices */
+    atomic_bool told;               /* that tactics were chosen by the cost model */
 };
 
 /* A value while running. */
@@ -117,7 +120,8 @@ struct cm_context {
     cm_arena arena;   /* tables that live as long as the context */
     cm_arena scratch; /* of evaluators */
     cm_threads *threads;
-    cm_target target;
+    cm_target target;        /* of what runs on the CPU */
+    cm_device_state *device; /* NULL: all runs on the CPU */
     const cm_timings *timings;
     cm_tune_fn tune;
     void *tune_user;
@@ -152,6 +156,8 @@ cm_status cm_check_input(cm_ctx *cx, const cm_engine *e, int i, const cm_datum *
 /* exec.c: where the caller wants output `o`; NULL: nowhere in particular. */
 cm_status cm_callers_memory(cm_ctx *cx, cm_context *c, int o, const cm_tensor *t, size_t bytes,
                             void **out) CM_MUST_USE;
+/* Run one step; failures name it. */
+cm_status cm_run_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s) CM_MUST_USE;
 /* Run a step list; its inputs are in their slots. */
 cm_status cm_run_list(cm_ctx *cx, cm_context *c, int list) CM_MUST_USE;
 /* control.c */

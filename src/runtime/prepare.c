@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "runtime/internal.h"
+#include "runtime/device.h"
 #include "runtime/layout.h"
 
 /* A step with the sizes of its operands, and its best choices in every layout. */
@@ -22,7 +22,8 @@ typedef struct {
     bool *constant;
     cm_choice choice[2][2]; /* [layout of inputs][of outputs], tactic NULL: the reference */
     bool view[2][2];
-    int *reads, *makes; /* layout variables; see cm_layout_step */
+    bool in_main, may_go, away[2][2]; /* to the device; in that layout it does */
+    int *reads, *makes;               /* layout variables; see cm_layout_step */
     double *convert;
     bool *follows_output;
     int n_makes;
@@ -36,6 +37,7 @@ typedef struct {
     draft *drafts;      /* in the order of execution */
     bool *plain;        /* per value: somebody needs it row-major */
     const void **known; /* per value: its elements, where shape arithmetic knows them */
+    bool *small;        /* per value: a few integers that the host has */
 } preparing;
 
 /* Elements of a small integer tensor that the plan tracks, as data. */
@@ -117,8 +119,29 @@ static cm_status new_draft(preparing *p, const cm_ready_step *s, draft *d)
     return CM_OK;
 }
 
+static bool few_integers(const cm_tensor *t)
+{
+    enum { FEW = 64 };
+    return !cm_dtype_is_float(t->dtype) && cm_tensor_elems(t) <= FEW;
+}
+
+/* Arithmetic on a few integers that the host has is not worth a way to the device and back. */
+static bool stays_small(preparing *p, const draft *d)
+{
+    const cm_plan_step *step = d->s->plan;
+    bool small = true;
+    for (int i = 0; i < step->n_in; i++)
+        small = small && (!d->sol->in[i] || d->constant[i] || p->small[step->in[i].value]);
+    for (int o = 0; o < step->n_out; o++)
+        small = small && (!d->outs[o] || few_integers(&d->out[o]));
+    for (int o = 0; o < step->n_out; o++)
+        if (d->outs[o])
+            p->small[step->out[o].value] = small || p->known[step->out[o].value];
+    return small;
+}
+
 /* Shapes through one step; it stays late when they cannot be known. */
-static cm_status shape_step(preparing *p, const cm_ready_step *s)
+static cm_status shape_step(preparing *p, const cm_ready_step *s, int list)
 {
     draft *d = &p->drafts[p->n];
     cm_arena_mark mark = cm_arena_save(&p->c->bound_arena);
@@ -138,6 +161,8 @@ static cm_status shape_step(preparing *p, const cm_ready_step *s)
     }
     d->sol->way = CM_WAY_EVALUATOR;
     keep_outputs(p, d);
+    d->in_main = list == 0;
+    d->may_go = p->c->device && d->in_main && !stays_small(p, d);
     p->n++;
     return CM_OK;
 }
@@ -148,7 +173,7 @@ static cm_status shape_list(preparing *p, int list)
     for (int i = 0; i < l->plan->n_steps; i++) {
         const cm_ready_step *s = &l->steps[i];
         if (s->control < 0) {
-            CM_TRY(shape_step(p, s));
+            CM_TRY(shape_step(p, s, list));
             continue;
         }
         need_plain(p, s->plan->in, s->plan->n_in);
@@ -232,25 +257,59 @@ static double reference_cost(const draft *d)
     return 1000 + 20 * n; /* rough: it only has to lose against a kernel */
 }
 
-static double mode_cost(preparing *p, draft *d, int in_last, int out_last)
+static void choose(preparing *p, draft *d, const cm_target *target, cm_choice *choice)
 {
-    cm_choice *choice = &d->choice[in_last][out_last];
-    set_layouts(d, in_last, out_last);
-    d->view[in_last][out_last] = is_view_of(d);
-    if (d->view[in_last][out_last])
-        return 0;
     cm_problem problem;
     cm_arena_mark mark = cm_arena_save(p->cx->scratch);
     *choice = (cm_choice){.ns = INFINITY};
-    if (cm_form_problem(p->cx->scratch, d->s, d->sol->in, d->constant, d->outs, &p->c->target,
+    if (cm_form_problem(p->cx->scratch, d->s, d->sol->in, d->constant, d->outs, target,
                         cm_threads_count(p->c->threads), &problem)) {
         problem.lean = p->c->lean;
         cm_select(p->c, d->s, &problem, choice);
     }
     cm_arena_restore(p->cx->scratch, mark);
+}
+
+/* What it costs that a step of a device's network runs on the host: a wait and copies both ways. */
+static double detour_cost(const draft *d)
+{
+    const double wait_ns = 30e3, bytes_per_ns = 20;
+    double total = 0;
+    size_t bytes;
+    for (int i = 0; i < d->s->plan->n_in; i++)
+        if (d->sol->in[i] && !d->constant[i] && cm_tensor_bytes(&d->in[i], &bytes))
+            total += (double)bytes;
+    for (int o = 0; o < d->s->plan->n_out; o++)
+        if (d->outs[o] && cm_tensor_bytes(&d->out[o], &bytes))
+            total += (double)bytes;
+    return wait_ns + total / bytes_per_ns;
+}
+
+static double mode_cost(preparing *p, draft *d, int in_last, int out_last)
+{
+    cm_choice *choice = &d->choice[in_last][out_last];
+    double detour = 0;
+    set_layouts(d, in_last, out_last);
+    d->view[in_last][out_last] = is_view_of(d);
+    if (d->view[in_last][out_last])
+        return 0;
+    if (d->may_go) {
+        choose(p, d, &p->c->device->target, choice);
+        d->away[in_last][out_last] = choice->tactic != NULL;
+        if (choice->tactic)
+            return choice->ns;
+        detour = detour_cost(d);
+    }
+    choose(p, d, &p->c->target, choice);
     if (choice->tactic)
-        return choice->ns;
-    return in_last || out_last ? INFINITY : reference_cost(d);
+        return choice->ns + detour;
+    return in_last || out_last ? INFINITY : reference_cost(d) + detour;
+}
+
+static double conversion_cost(const preparing *p, const draft *d, size_t bytes)
+{
+    const cm_device_state *device = p->c->device;
+    return d->may_go ? device->api->copy_ns(&device->target, bytes) : 300 + (double)bytes * 0.25;
 }
 
 /* Layout variables are the values themselves; those that must be row-major are none. */
@@ -298,7 +357,7 @@ static cm_status describe(preparing *p, draft *d, cm_layout_step *l)
         may_in = may_in || i < n_own;
         d->follows_output[l->n_in] = i >= n_own;
         d->reads[l->n_in] = variable(p, step->in[i].value, &d->in[i]);
-        d->convert[l->n_in++] = 300 + (double)bytes * 0.25;
+        d->convert[l->n_in++] = conversion_cost(p, d, bytes);
     }
     for (int o = 0; o < step->n_out; o++) {
         if (!d->outs[o] || !has_channels(&d->out[o]))
@@ -379,7 +438,8 @@ static cm_status use_problem(preparing *p, draft *d)
     cm_context *c = p->c;
     cm_solution *sol = d->sol;
     int n = cm_threads_count(c->threads);
-    if (!cm_form_problem(&c->bound_arena, d->s, sol->in, d->constant, d->outs, &c->target, n,
+    const cm_target *target = sol->away ? &c->device->target : &c->target;
+    if (!cm_form_problem(&c->bound_arena, d->s, sol->in, d->constant, d->outs, target, n,
                          &sol->p)) {
         sol->p.kind = CM_PROBLEM_EVALUATE;
         return CM_OK;
@@ -390,13 +450,31 @@ static cm_status use_problem(preparing *p, draft *d)
         return CM_OK;
     sol->way = CM_WAY_TACTIC;
     CM_NEW_N(p->cx, &c->bound_arena, sol->packed, d->s->plan->n_in, const void *);
-    for (int i = 0; t->pack_bytes && i < sol->p.n_in; i++)
+    for (int i = 0; !sol->away && t->pack_bytes && i < sol->p.n_in; i++)
         if (sol->p.in[i] && d->constant[i])
             c->packed_bytes += t->pack_bytes(&sol->p, &sol->choice.knobs, i);
     sol->workspace = t->workspace ? t->workspace(&sol->p, &sol->choice.knobs) : 0;
     if (!cm_align_up(sol->workspace, CM_MEMORY_ALIGN, &sol->workspace))
         return cm_fail_memory(p->cx);
     return CM_OK;
+}
+
+/* In a device's context, steps whose outputs shape arithmetic told need not run. */
+static bool is_known(const preparing *p, const draft *d)
+{
+    bool known = d->in_main && p->c->device;
+    for (int o = 0; o < d->s->plan->n_out; o++)
+        known = known && (!d->outs[o] || p->known[d->s->plan->out[o].value]);
+    return known;
+}
+
+static void use_known(preparing *p, draft *d)
+{
+    d->sol->way = CM_WAY_KNOWN;
+    for (int o = 0; o < d->s->plan->n_out; o++)
+        if (d->outs[o])
+            p->c->slots[d->s->plan->out[o].value].datum.tensor.data =
+                (void *)p->known[d->s->plan->out[o].value];
 }
 
 static cm_status settle(preparing *p, draft *d, const unsigned char *labels, int mode)
@@ -412,6 +490,11 @@ static cm_status settle(preparing *p, draft *d, const unsigned char *labels, int
             memcpy(p->c->slots[step->out[o].value].datum.tensor.strides, d->out[o].strides,
                    sizeof d->out[o].strides);
     d->sol->choice = d->choice[mode][label];
+    d->sol->away = d->away[mode][label];
+    if (is_known(p, d)) {
+        use_known(p, d);
+        return CM_OK;
+    }
     if (d->view[mode][label])
         d->sol->way = CM_WAY_VIEW;
     else if (d->s->problem)
@@ -420,11 +503,13 @@ static cm_status settle(preparing *p, draft *d, const unsigned char *labels, int
 }
 
 /* A view's output keeps its input alive. */
-static void extend_lifetimes(preparing *p)
+static cm_status extend_lifetimes(preparing *p)
 {
     cm_context *c = p->c;
     for (int i = 0; i < c->engine->plan->n_values; i++)
         c->last[i] = c->engine->values[i].last;
+    if (c->device)
+        CM_TRY(cm_place_values(p->cx, c));
     for (int i = p->n - 1; i >= 0; i--) {
         const cm_plan_step *step = p->drafts[i].s->plan;
         if (p->drafts[i].sol->way != CM_WAY_VIEW || p->drafts[i].sol->n_conversions)
@@ -432,6 +517,16 @@ static void extend_lifetimes(preparing *p)
         int from = step->in[0].value, to = step->out[0].value;
         if (c->last[from] < c->last[to])
             c->last[from] = c->last[to];
+    }
+    return CM_OK;
+}
+
+static void find_small_inputs(preparing *p)
+{
+    const cm_plan_list *main = &p->c->engine->variant->lists[0];
+    for (int i = 0; i < main->n_inputs; i++) {
+        const cm_slot *s = &p->c->slots[main->inputs[i]];
+        p->small[main->inputs[i]] = s->shaped && few_integers(&s->datum.tensor);
     }
 }
 
@@ -442,8 +537,10 @@ static cm_status prepare(preparing *p)
     CM_NEW_N(p->cx, p->cx->scratch, p->drafts, c->engine->n_steps, draft);
     CM_NEW_N(p->cx, p->cx->scratch, p->plain, c->engine->plan->n_values, bool);
     CM_NEW_N(p->cx, p->cx->scratch, p->known, c->engine->plan->n_values, const void *);
+    CM_NEW_N(p->cx, p->cx->scratch, p->small, c->engine->plan->n_values, bool);
     CM_NEW_N(p->cx, p->cx->scratch, labels, c->engine->plan->n_values, unsigned char);
     CM_NEW_N(p->cx, p->cx->scratch, modes, c->engine->n_steps, unsigned char);
+    find_small_inputs(p);
     CM_TRY(shape_list(p, 0));
     CM_TRY(solve_layouts(p, labels, modes));
     for (int i = 0; i < p->n; i++) {
@@ -452,8 +549,7 @@ static cm_status prepare(preparing *p)
             return cm_while(p->cx, st, "%s node '%s'", p->drafts[i].s->plan->op,
                             p->drafts[i].s->plan->name);
     }
-    extend_lifetimes(p);
-    return CM_OK;
+    return extend_lifetimes(p);
 }
 
 static void forget(cm_context *c)
@@ -466,6 +562,8 @@ static void forget(cm_context *c)
         c->slots[i].shaped = false;
         c->slots[i].planned = 0;
     }
+    if (c->device)
+        cm_forget_places(c);
     cm_arena_reset(&c->bound_arena);
     c->bound_arena.failed = 0;
     c->packed_bytes = 0;
@@ -502,7 +600,7 @@ cm_status cm_pack_weights(cm_ctx *cx, cm_context *c)
 {
     for (int k = 0; k < c->engine->n_steps; k++) {
         cm_solution *sol = &c->solutions[k];
-        for (int i = 0; sol->way == CM_WAY_TACTIC && i < sol->p.n_in; i++)
+        for (int i = 0; sol->way == CM_WAY_TACTIC && !sol->away && i < sol->p.n_in; i++)
             CM_TRY(cm_packed_input(cx, c->engine, c->engine->ready[k], &sol->p, &sol->choice, i,
                                    c->threads, &sol->packed[i]));
     }

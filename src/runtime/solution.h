@@ -17,7 +17,8 @@ typedef enum {
     CM_WAY_LATE,      /* sizes are not known before the step runs */
     CM_WAY_EVALUATOR, /* the operator's reference */
     CM_WAY_TACTIC,
-    CM_WAY_VIEW, /* the output is input 0's memory under another shape */
+    CM_WAY_VIEW,  /* the output is input 0's memory under another shape */
+    CM_WAY_KNOWN, /* shape arithmetic told its outputs: nothing runs */
 } cm_way;
 
 /* An input brought into the layout that the step wants, before it runs. */
@@ -35,6 +36,8 @@ typedef struct cm_choice {
 
 typedef struct cm_solution {
     cm_way way;
+    bool away;         /* runs on the device */
+    const void *state; /* there: what the tactic's `ready` made */
     cm_choice choice;
     cm_problem p;
     int n_in;             /* all, the epilogue's operands last */

@@ -1,0 +1,72 @@
+/* device.h -- a context whose steps run on a device: where values are, and in which order work is given to whom.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * When shapes are bound, every step of the main list is given to the device or to the host (the CPU), and copies
+ * between the two are planned. Steps of the device are collected into segments, as long as no step of the host
+ * waits for what they make; a segment is recorded once and launched as a whole. A value that is copied has memory of its
+ * own on both sides, so that steps of the host may go ahead of a segment that stands before them in the list. */
+#ifndef CM_RUNTIME_DEVICE_H
+#define CM_RUNTIME_DEVICE_H
+
+#include "runtime/internal.h"
+
+/* A value of a device's context. */
+typedef struct cm_place {
+    bool host, away;  /* has it been put into the host's, the device's memory? */
+    bool up, down;    /* is it copied to the device, to the host? */
+    bool once;        /* up: with the first run alone, it never changes */
+    bool planned;     /* has `offset` in the device's arena; else it is a weight, a view or a caller's */
+    size_t offset, bytes;
+    size_t pinned;    /* up, down: offset of the copy in pinned memory */
+    const void *data; /* in the device's memory */
+} cm_place;
+
+typedef enum {
+    CM_DO_HOST,    /* run `step` on the host */
+    CM_DO_UP,      /* copy `value` to the device */
+    CM_DO_SEGMENT, /* launch steps order[first, first + n) of the device */
+    CM_DO_DOWN,    /* copy `value` to the host */
+    CM_DO_WAIT,    /* for all that the device was given */
+} cm_action_kind;
+
+typedef struct cm_action {
+    cm_action_kind kind;
+    const cm_ready_step *step;
+    int32_t value;
+    int first, n;
+    cm_recording *recording;
+} cm_action;
+
+struct cm_device_state {
+    const cm_device_api *api;
+    cm_device *device;
+    cm_stream *stream; /* NULL: a class of devices, nothing runs */
+    cm_target target;
+    cm_place *places; /* per value */
+    int n_actions, n_order;
+    cm_action *actions;
+    const cm_ready_step **order;
+    bool recorded; /* the segments hold the pointers of this binding */
+    unsigned char *memory, *pinned;
+    size_t memory_bytes, memory_used, pinned_bytes;
+    uint32_t *fault; /* on the device; the first bytes of pinned memory get it */
+    cm_mark *marks[2]; /* while profiling */
+};
+
+/* device.c: opens it; destroys. */
+cm_status cm_device_state_create(cm_ctx *cx, cm_context *c, const cm_target *t) CM_MUST_USE;
+void cm_device_state_destroy(cm_context *c);
+/* device_place.c: where values are, copies and actions; solutions are settled. */
+cm_status cm_place_values(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+void cm_forget_places(cm_context *c);
+/* device_bind.c: memory on the device, weights there, kernels ready. */
+cm_status cm_device_bind(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+/* device_weights.c: a constant in the device's memory, packed as the choice wants it (NULL: as it is); kept by the
+ * engine, shared by its contexts. */
+cm_status cm_device_weight(cm_ctx *cx, cm_context *c, const cm_ready_step *s, const cm_solution *sol,
+                           int input, const void **out) CM_MUST_USE;
+void cm_device_weights_release(cm_engine *e);
+/* device_run.c: the main list. */
+cm_status cm_run_actions(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+
+#endif

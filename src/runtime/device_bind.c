@@ -1,0 +1,176 @@
+/* device_bind.c -- after values were placed: memory of the device, weights there, kernels ready.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/size.h"
+#include "runtime/device.h"
+
+enum { FAULT_BYTES = CM_MEMORY_ALIGN }; /* of pinned memory and of the arena */
+
+static size_t bytes_of(const cm_context *c, int32_t v)
+{
+    size_t n = 0;
+    (void)cm_tensor_bytes(&c->slots[v].datum.tensor, &n); /* checked when it was shaped */
+    return n;
+}
+
+static void add_interval(cm_context *c, int *n, int32_t owner, cm_interval x)
+{
+    c->intervals[*n] = x;
+    c->interval_values[(*n)++] = owner;
+}
+
+/* What is copied up has its memory for good: the copy may come before the segment's first kernel. */
+static int collect_copies(cm_context *c)
+{
+    int n = 0;
+    for (int v = 0; v < c->engine->plan->n_values; v++) {
+        cm_place *x = &c->device->places[v];
+        if (x->up || x->down)
+            x->bytes = bytes_of(c, v);
+        if (x->up)
+            add_interval(c, &n, v, (cm_interval){0, INT_MAX, x->bytes, 0});
+    }
+    return n;
+}
+
+static int collect_steps(cm_context *c, int n)
+{
+    const cm_device_state *d = c->device;
+    for (int i = 0; i < d->n_order; i++) {
+        const cm_ready_step *s = d->order[i];
+        const cm_solution *sol = &c->solutions[s->index];
+        bool view = sol->way == CM_WAY_VIEW;
+        if (sol->workspace) {
+            int last = view ? c->last[s->plan->out[0].value] : s->end;
+            add_interval(c, &n, -1 - s->index, (cm_interval){s->begin, last, sol->workspace, 0});
+        }
+        for (int o = 0; !view && o < s->plan->n_out; o++) {
+            int32_t v = s->plan->out[o].value;
+            if (v < 0)
+                continue;
+            cm_interval x = {s->begin, c->last[v], bytes_of(c, v), 0};
+            add_interval(c, &n, v, x);
+        }
+    }
+    return n;
+}
+
+static cm_status reserve_device(cm_ctx *cx, cm_device_state *d, size_t bytes)
+{
+    void *p;
+    d->memory_used = bytes;
+    if (d->memory && bytes <= d->memory_bytes)
+        return CM_OK;
+    d->api->release(d->device, d->memory);
+    d->memory = NULL;
+    d->memory_bytes = 0;
+    CM_TRY(d->api->alloc(cx, d->device, bytes, &p));
+    d->memory = p;
+    d->memory_bytes = bytes;
+    return CM_OK;
+}
+
+static cm_status reserve_pinned(cm_ctx *cx, cm_context *c)
+{
+    cm_device_state *d = c->device;
+    size_t total = FAULT_BYTES;
+    void *p;
+    for (int v = 0; v < c->engine->plan->n_values; v++) {
+        cm_place *x = &d->places[v];
+        if (!x->up && !x->down)
+            continue;
+        x->pinned = total;
+        if (!cm_add(total, x->bytes, &total) || !cm_align_up(total, CM_MEMORY_ALIGN, &total))
+            return cm_fail_memory(cx);
+    }
+    if (d->pinned && total <= d->pinned_bytes)
+        return CM_OK;
+    d->api->release_host(d->device, d->pinned);
+    d->pinned = NULL;
+    d->pinned_bytes = 0;
+    CM_TRY(d->api->alloc_host(cx, d->device, total, &p));
+    d->pinned = p;
+    d->pinned_bytes = total;
+    return CM_OK;
+}
+
+static cm_status plan_memory(cm_ctx *cx, cm_context *c)
+{
+    cm_device_state *d = c->device;
+    size_t total;
+    int n = collect_steps(c, collect_copies(c));
+    CM_TRY(cm_memory_plan(cx, &c->scratch, c->intervals, n, &total));
+    if (!cm_add(total, FAULT_BYTES, &total))
+        return cm_fail_memory(cx);
+    if (d->stream) {
+        CM_TRY(reserve_device(cx, d, total));
+        CM_TRY(reserve_pinned(cx, c));
+    }
+    for (int i = 0; i < n; i++) {
+        size_t offset = FAULT_BYTES + c->intervals[i].offset;
+        int32_t v = c->interval_values[i];
+        if (v < 0) {
+            c->solutions[-1 - v].offset = offset;
+            continue;
+        }
+        d->places[v].planned = true;
+        d->places[v].offset = offset;
+    }
+    return CM_OK;
+}
+
+/* Kernels are compiled by all threads at once; what `ready` makes there is thrown away, but the device has them
+ * then. Failures are met again, and told, by the calls that follow. */
+static void warm(void *arg, int64_t begin, int64_t end)
+{
+    cm_context *c = arg;
+    for (int64_t i = begin; i < end; i++) {
+        const cm_solution *sol = &c->solutions[c->device->order[i]->index];
+        const cm_tactic *t = sol->choice.tactic;
+        const void *state;
+        cm_arena arena;
+        cm_ctx cx = {.allocator = c->allocator, .arena = &arena, .scratch = &arena};
+        if (sol->way != CM_WAY_TACTIC || !t->ready)
+            continue;
+        cm_arena_init(&arena, c->allocator);
+        (void)!t->ready(&cx, c->device->device, &arena, &sol->p, &sol->choice.knobs, &state);
+        cm_arena_deinit(&arena);
+    }
+}
+
+static cm_status ready_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
+{
+    cm_device_state *d = c->device;
+    cm_solution *sol = &c->solutions[s->index];
+    const cm_tactic *t = sol->choice.tactic;
+    for (int i = 0; i < sol->n_conversions; i++)
+        CM_TRY(d->api->copy_ready(cx, d->device,
+                                  cm_dtype_size(sol->conversions[i].to.tensor.dtype)));
+    if (sol->way != CM_WAY_TACTIC)
+        return CM_OK;
+    if (t->ready)
+        CM_TRY(t->ready(cx, d->device, &c->bound_arena, &sol->p, &sol->choice.knobs, &sol->state));
+    for (int i = 0; d->stream && i < s->plan->n_in; i++)
+        if (sol->in[i] && c->engine->plan->values[s->plan->in[i].value].storage == CM_STORE_CONSTANT)
+            CM_TRY(cm_device_weight(cx, c, s, sol, i, &sol->packed[i]));
+    return CM_OK;
+}
+
+cm_status cm_device_bind(cm_ctx *cx, cm_context *c)
+{
+    cm_device_state *d = c->device;
+    CM_TRY(plan_memory(cx, c));
+    cm_parallel(c->threads, d->n_order, 1, warm, c);
+    for (int i = 0; i < d->n_order; i++) {
+        const cm_ready_step *s = d->order[i];
+        cm_status st = ready_step(cx, c, s);
+        if (st != CM_OK)
+            return cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);
+    }
+    if (!d->stream)
+        return CM_OK;
+    d->fault = (uint32_t *)d->memory;
+    CM_TRY(d->api->fill(cx, d->stream, d->memory, 0, FAULT_BYTES));
+    return d->api->wait(cx, d->stream);
+}

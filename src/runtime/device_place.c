@@ -1,0 +1,163 @@
+/* device_place.c -- which steps go to the device, where values are, what is copied and in which order.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/device.h"
+
+typedef struct {
+    cm_ctx *cx;
+    cm_context *c;
+    cm_device_state *d;
+    const cm_plan_list *main;
+    int pending; /* first step in `order` of the segment that is open */
+} placing;
+
+static bool is_constant(const placing *p, int32_t v)
+{
+    return p->c->engine->plan->values[v].storage == CM_STORE_CONSTANT;
+}
+
+static cm_action *add_action(placing *p, cm_action_kind kind)
+{
+    cm_action *a = &p->d->actions[p->d->n_actions++];
+    *a = (cm_action){.kind = kind};
+    return a;
+}
+
+static void close_segment(placing *p)
+{
+    if (p->pending == p->d->n_order)
+        return;
+    cm_action *a = add_action(p, CM_DO_SEGMENT);
+    a->first = p->pending;
+    a->n = p->d->n_order - p->pending;
+    p->pending = p->d->n_order;
+}
+
+/* Before a step of the host reads it. True: a wait must follow. */
+static bool bring_down(placing *p, int32_t v)
+{
+    cm_place *x = &p->d->places[v];
+    if (is_constant(p, v) || x->host || !x->away)
+        return false;
+    close_segment(p);
+    x->host = x->down = true;
+    add_action(p, CM_DO_DOWN)->value = v;
+    return true;
+}
+
+/* Before a step of the device reads it. */
+static void bring_up(placing *p, int32_t v)
+{
+    cm_place *x = &p->d->places[v];
+    if (is_constant(p, v) || x->away)
+        return;
+    x->away = x->up = true;
+    if (!x->once)
+        add_action(p, CM_DO_UP)->value = v;
+}
+
+static void place_on_host(placing *p, const cm_ready_step *s)
+{
+    const cm_plan_step *step = s->plan;
+    bool wait = false;
+    for (int i = 0; i < step->n_in; i++)
+        wait |= step->in[i].value >= 0 && bring_down(p, step->in[i].value);
+    for (int k = 0; k < step->n_lists; k++) {
+        const cm_plan_list *inner = p->c->engine->lists[step->lists[k]].plan;
+        for (int j = 0; j < inner->n_captures; j++)
+            wait |= bring_down(p, inner->captures[j]);
+    }
+    if (wait)
+        add_action(p, CM_DO_WAIT);
+    add_action(p, CM_DO_HOST)->step = s;
+    for (int o = 0; o < step->n_out; o++)
+        if (step->out[o].value >= 0)
+            p->d->places[step->out[o].value].host = true;
+}
+
+static void place_away(placing *p, const cm_ready_step *s)
+{
+    const cm_plan_step *step = s->plan;
+    const cm_solution *sol = &p->c->solutions[s->index];
+    for (int i = 0; i < step->n_in; i++)
+        if (step->in[i].value >= 0 && sol->in[i])
+            bring_up(p, step->in[i].value);
+    p->d->order[p->d->n_order++] = s;
+    for (int o = 0; o < step->n_out; o++)
+        if (step->out[o].value >= 0)
+            p->d->places[step->out[o].value].away = true;
+}
+
+/* A view is where its input is; a constant's is the host's, from where the device may want it. */
+static void place_view(placing *p, const cm_ready_step *s, cm_solution *sol)
+{
+    const cm_place *from = &p->d->places[s->plan->in[0].value];
+    bool constant = is_constant(p, s->plan->in[0].value);
+    sol->away = from->away && !constant;
+    if (sol->away)
+        place_away(p, s);
+    if (!sol->away || (from->host && !sol->n_conversions)) /* both, where there are both */
+        place_on_host(p, s);
+}
+
+static void place_step(placing *p, const cm_ready_step *s)
+{
+    cm_solution *sol = &p->c->solutions[s->index];
+    if (s->control < 0 && sol->way == CM_WAY_KNOWN) {
+        for (int o = 0; o < s->plan->n_out; o++)
+            if (s->plan->out[o].value >= 0)
+                p->d->places[s->plan->out[o].value].host =
+                    p->d->places[s->plan->out[o].value].once = true;
+    } else if (s->control < 0 && sol->way == CM_WAY_VIEW) {
+        place_view(p, s, sol);
+    } else if (s->control < 0 && sol->away) {
+        place_away(p, s);
+    } else {
+        place_on_host(p, s);
+    }
+}
+
+static void place_outputs(placing *p)
+{
+    for (int i = 0; i < p->main->n_outputs; i++)
+        bring_down(p, p->main->outputs[i]);
+    close_segment(p);
+    add_action(p, CM_DO_WAIT);
+}
+
+/* One action a step, one copy a value and direction, one wait a step. */
+static cm_status make_tables(cm_ctx *cx, cm_context *c)
+{
+    cm_device_state *d = c->device;
+    int n_values = c->engine->plan->n_values, n_steps = c->engine->n_steps;
+    CM_NEW_N(cx, &c->bound_arena, d->places, n_values, cm_place);
+    CM_NEW_N(cx, &c->bound_arena, d->actions, 3 * n_steps + 2 * n_values + 2, cm_action);
+    CM_NEW_N(cx, &c->bound_arena, d->order, n_steps, const cm_ready_step *);
+    return CM_OK;
+}
+
+cm_status cm_place_values(cm_ctx *cx, cm_context *c)
+{
+    const cm_ready_list *l = &c->engine->lists[0];
+    CM_TRY(make_tables(cx, c));
+    placing p = {.cx = cx, .c = c, .d = c->device, .main = l->plan};
+    for (int i = 0; i < l->plan->n_inputs; i++)
+        p.d->places[l->plan->inputs[i]].host = true;
+    for (int i = 0; i < l->plan->n_steps; i++)
+        place_step(&p, &l->steps[i]);
+    place_outputs(&p);
+    /* What is copied down stays until the segment is through, wherever in it it was made. */
+    for (int v = 0; v < c->engine->plan->n_values; v++)
+        if (p.d->places[v].down)
+            c->last[v] = INT_MAX;
+    return CM_OK;
+}
+
+void cm_forget_places(cm_context *c)
+{
+    cm_device_state *d = c->device;
+    for (int i = 0; i < d->n_actions; i++)
+        d->api->recording_close(d->device, d->actions[i].recording);
+    d->n_actions = d->n_order = 0;
+    d->actions = NULL;
+    d->recorded = false;
+}

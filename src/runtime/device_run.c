@@ -1,0 +1,200 @@
+/* device_run.c -- the main list of a device's context: its actions, one after the other.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "runtime/device.h"
+
+/* Where the device finds input i of a step. */
+static const void *input_at(const cm_context *c, const cm_ready_step *s, const cm_solution *sol,
+                            int i)
+{
+    if (sol->packed && sol->packed[i])
+        return sol->packed[i];
+    return c->device->places[s->plan->in[i].value].data;
+}
+
+static cm_status convert(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+{
+    cm_device_state *d = c->device;
+    for (int i = 0; i < sol->n_conversions; i++) {
+        cm_conversion *k = &sol->conversions[i];
+        cm_tensor *to = &k->to.tensor;
+        const cm_tensor *from = &c->slots[s->plan->in[k->input].value].datum.tensor;
+        to->data = d->memory + sol->offset + k->offset;
+        CM_TRY(d->api->copy(cx, d->stream, cm_dtype_size(to->dtype), to->rank, to->dims,
+                            input_at(c, s, sol, k->input), from->strides, to->data, to->strides));
+    }
+    return CM_OK;
+}
+
+static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+{
+    cm_device_state *d = c->device;
+    const cm_plan_step *p = s->plan;
+    int64_t elems = 0;
+    for (int i = 0; i < p->n_in; i++)
+        if (sol->in[i])
+            sol->data[i] = input_at(c, s, sol, i);
+    for (int i = 0; i < sol->n_conversions; i++)
+        sol->data[sol->conversions[i].input] = sol->conversions[i].to.tensor.data;
+    for (int o = 0; o < p->n_out; o++) {
+        if (p->out[o].value < 0)
+            continue;
+        sol->out_data[o] = (void *)d->places[p->out[o].value].data;
+        elems += cm_tensor_elems(sol->p.out[o]);
+    }
+    if (elems == 0)
+        return CM_OK;
+    cm_run r = {.cx = cx,
+                .p = &sol->p,
+                .k = &sol->choice.knobs,
+                .in = sol->data,
+                .out = sol->out_data,
+                .operands = sol->data + sol->p.n_in,
+                .workspace = d->memory + sol->offset,
+                .threads = c->threads,
+                .state = sol->state,
+                .stream = d->stream,
+                .fault = d->fault,
+                .fault_code = (uint32_t)s->index + 1};
+    return sol->choice.tactic->run(&r);
+}
+
+static cm_status enqueue(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
+{
+    cm_device_state *d = c->device;
+    cm_solution *sol = &c->solutions[s->index];
+    cm_status st = convert(cx, c, s, sol);
+    if (sol->way == CM_WAY_VIEW)
+        d->places[s->plan->out[0].value].data = sol->n_conversions
+                                                    ? sol->conversions[0].to.tensor.data
+                                                    : input_at(c, s, sol, 0);
+    else if (st == CM_OK)
+        st = run_tactic(cx, c, s, sol);
+    return st == CM_OK ? st : cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);
+}
+
+static cm_status enqueue_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
+{
+    for (int i = 0; i < a->n; i++)
+        CM_TRY(enqueue(cx, c, c->device->order[a->first + i]));
+    return CM_OK;
+}
+
+static cm_status record(cm_ctx *cx, cm_context *c, cm_action *a)
+{
+    cm_device_state *d = c->device;
+    CM_TRY(d->api->record_begin(cx, d->stream));
+    cm_status st = enqueue_segment(cx, c, a);
+    cm_ctx other = *cx;
+    cm_status end = d->api->record_end(st == CM_OK ? cx : &other, d->stream, &a->recording);
+    return st == CM_OK ? end : st;
+}
+
+static cm_status copy_up(cm_ctx *cx, cm_context *c, int32_t v)
+{
+    cm_device_state *d = c->device;
+    const cm_place *x = &d->places[v];
+    if (!x->bytes)
+        return CM_OK;
+    memcpy(d->pinned + x->pinned, c->slots[v].datum.tensor.data, x->bytes);
+    return d->api->upload(cx, d->stream, (void *)x->data, d->pinned + x->pinned, x->bytes);
+}
+
+static cm_status record_all(cm_ctx *cx, cm_context *c)
+{
+    cm_device_state *d = c->device;
+    for (int v = 0; v < c->engine->plan->n_values; v++) {
+        if (d->places[v].planned)
+            d->places[v].data = d->memory + d->places[v].offset;
+        if (d->places[v].up && d->places[v].once)
+            CM_TRY(copy_up(cx, c, v));
+    }
+    for (int i = 0; i < d->n_actions; i++)
+        if (d->actions[i].kind == CM_DO_SEGMENT)
+            CM_TRY(record(cx, c, &d->actions[i]));
+    d->recorded = true;
+    return CM_OK;
+}
+
+/* Step by step, each one waited for, so that its time is its own. */
+static cm_status profile_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
+{
+    cm_device_state *d = c->device;
+    for (int i = 0; i < 2; i++)
+        if (!d->marks[i])
+            CM_TRY(d->api->mark_open(cx, d->device, &d->marks[i]));
+    for (int i = 0; i < a->n; i++) {
+        const cm_ready_step *s = d->order[a->first + i];
+        double ns;
+        CM_TRY(d->api->mark(cx, d->stream, d->marks[0]));
+        CM_TRY(enqueue(cx, c, s));
+        CM_TRY(d->api->mark(cx, d->stream, d->marks[1]));
+        CM_TRY(d->api->between(cx, d->device, d->marks[0], d->marks[1], &ns));
+        uint64_t now = cm_now_ns();
+        c->profile(c->profile_user, s->index, now - (uint64_t)ns, now);
+    }
+    return CM_OK;
+}
+
+static cm_status copy_down(cm_ctx *cx, cm_context *c, int32_t v)
+{
+    cm_device_state *d = c->device;
+    const cm_place *x = &d->places[v];
+    c->slots[v].datum.tensor.data = d->pinned + x->pinned;
+    c->slots[v].owned = false;
+    return x->bytes ? d->api->download(cx, d->stream, d->pinned + x->pinned, x->data, x->bytes)
+                    : CM_OK;
+}
+
+static cm_status act(cm_ctx *cx, cm_context *c, cm_action *a)
+{
+    cm_device_state *d = c->device;
+    switch (a->kind) {
+    case CM_DO_HOST:
+        return cm_run_step(cx, c, a->step);
+    case CM_DO_UP:
+        return copy_up(cx, c, a->value);
+    case CM_DO_DOWN:
+        return copy_down(cx, c, a->value);
+    case CM_DO_SEGMENT:
+        return c->profile ? profile_segment(cx, c, a) : d->api->launch(cx, d->stream, a->recording);
+    case CM_DO_WAIT:
+        return d->api->wait(cx, d->stream);
+    }
+    return CM_OK;
+}
+
+/* A kernel met data that it cannot work with, such as an index that is out of range. */
+static cm_status check_fault(cm_ctx *cx, cm_context *c)
+{
+    cm_device_state *d = c->device;
+    uint32_t code;
+    CM_TRY(d->api->download(cx, d->stream, d->pinned, d->fault, sizeof code));
+    CM_TRY(d->api->wait(cx, d->stream));
+    memcpy(&code, d->pinned, sizeof code);
+    if (!code)
+        return CM_OK;
+    CM_TRY(d->api->fill(cx, d->stream, d->fault, 0, sizeof code));
+    const cm_plan_step *s = c->engine->steps[code <= (uint32_t)c->engine->n_steps ? code - 1 : 0];
+    return cm_fail(cx, CM_ERR_DATA, "%s node '%s': an index or a size in its data is out of range",
+                   s->op, s->name);
+}
+
+cm_status cm_run_actions(cm_ctx *cx, cm_context *c)
+{
+    cm_device_state *d = c->device;
+    if (!d->stream)
+        return cm_fail(cx, CM_ERR_DEVICE, "sm_%d was compiled for; there is no device to run on",
+                       d->target.level / 10);
+    if (!d->recorded)
+        CM_TRY(record_all(cx, c));
+    cm_status st = CM_OK;
+    for (int i = 0; i < d->n_actions && st == CM_OK; i++)
+        st = act(cx, c, &d->actions[i]);
+    if (st == CM_OK)
+        return check_fault(cx, c);
+    cm_ctx other = *cx; /* nothing of this run may go on when the caller's memory is his again */
+    (void)!d->api->wait(&other, d->stream);
+    return st;
+}

@@ -1,0 +1,122 @@
+/* device_plan.c -- contexts for a class of GPUs, without one: which steps go there, which copies are planned.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lower/lower.h"
+#include "runtime/device.h"
+
+typedef struct {
+    cm_arena arena, scratch;
+    cm_ctx cx;
+    cm_engine *e;
+    cm_context *c;
+} fixture;
+
+static void open_text(fixture *f, const char *text, const cm_target *target)
+{
+    cm_network *g;
+    cm_plan *plan;
+    const cm_tensor *const *constants;
+    memset(f, 0, sizeof *f);
+    cm_arena_init(&f->arena, NULL);
+    cm_arena_init(&f->scratch, NULL);
+    f->cx = (cm_ctx){.arena = &f->arena, .scratch = &f->scratch};
+    const cm_context_options o = {.threads = 1, .target = target};
+    if (cm_network_parse(&f->cx, &f->arena, text, strlen(text), &g) != CM_OK ||
+        cm_network_infer(&f->cx, g) != CM_OK ||
+        cm_lower(&f->cx, &f->arena, g, &plan, &constants) != CM_OK ||
+        cm_engine_open_lowered(&f->cx, plan, constants, &f->e) != CM_OK ||
+        cm_context_create(&f->cx, f->e, &o, &f->c) != CM_OK)
+        fail_msg("%s", f->cx.message);
+}
+
+static void bind(fixture *f)
+{
+    for (int i = 0; i < cm_engine_n_inputs(f->e); i++) {
+        const cm_type *t = cm_engine_input_type(f->e, i);
+        assert_int_equal(cm_context_set_shape(&f->cx, f->c, i, t->rank, t->dims), CM_OK);
+    }
+    if (cm_context_bind(&f->cx, f->c) != CM_OK)
+        fail_msg("%s", f->cx.message);
+}
+
+static void close_text(fixture *f)
+{
+    cm_context_destroy(f->c);
+    cm_engine_release(f->e);
+    cm_arena_deinit(&f->arena);
+    cm_arena_deinit(&f->scratch);
+}
+
+/* One letter an action: host, up, segment (and how many steps), down, wait. */
+static const char *actions(const fixture *f, char *buf, size_t n)
+{
+    size_t at = 0;
+    for (int i = 0; i < f->c->device->n_actions; i++) {
+        const cm_action *a = &f->c->device->actions[i];
+        if (a->kind == CM_DO_SEGMENT)
+            at += (size_t)snprintf(buf + at, n - at, "s%d", a->n);
+        else
+            at += (size_t)snprintf(buf + at, n - at, "%c", "hu?dw"[a->kind]);
+    }
+    return buf;
+}
+
+static const cm_target sm_90 = {CM_DEVICE_CUDA, 900, 0};
+
+static void a_chain_of_kernels_is_one_segment(void **state)
+{
+    (void)state;
+    fixture f;
+    char text[64];
+    open_text(&f, "x: f32[4,64]\na = Softmax(x)\nb = Softmax(a)\ny = Softmax(b)\nreturn y\n",
+              &sm_90);
+    bind(&f);
+    assert_string_equal(actions(&f, text, sizeof text), "us3dw");
+    close_text(&f);
+}
+
+static void what_no_kernel_takes_runs_on_the_host(void **state)
+{
+    (void)state;
+    fixture f;
+    char text[64];
+    open_text(&f,
+              "x: f32[8,8]\na = Softmax(x)\nb = Bernoulli(a)\nc = Softmax(b)\nreturn c\n",
+              &sm_90);
+    bind(&f);
+    assert_string_equal(actions(&f, text, sizeof text), "us1dwhus1dw");
+    close_text(&f);
+}
+
+static void a_class_runs_nothing(void **state)
+{
+    (void)state;
+    fixture f;
+    float data[256] = {0};
+    cm_datum x = {.kind = CM_TENSOR};
+    assert_true(cm_tensor_shape(&x.tensor, CM_F32, 2, (int64_t[]){4, 64}));
+    x.tensor.data = data;
+    open_text(&f, "x: f32[4,64]\ny = Softmax(x)\nreturn y\n", &sm_90);
+    assert_int_equal(cm_context_set_input(&f.cx, f.c, 0, &x), CM_OK);
+    assert_int_equal(cm_context_run(&f.cx, f.c), CM_ERR_DEVICE);
+    assert_string_equal(f.cx.message, "sm_90 was compiled for; there is no device to run on");
+    close_text(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_chain_of_kernels_is_one_segment),
+        cmocka_unit_test(what_no_kernel_takes_runs_on_the_host),
+        cmocka_unit_test(a_class_runs_nothing),
+    };
+    return cmocka_run_group_tests_name("device_plan", tests, NULL, NULL);
+}

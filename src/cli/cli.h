@@ -53,6 +53,7 @@ typedef struct cm_cli_verb {
     X(run)                                                                                         \
     X(bench)                                                                                       \
     X(profile)                                                                                     \
+    X(compare)                                                                                     \
     X(tune)                                                                                        \
     X(refit)                                                                                       \
     X(inspect)                                                                                     \

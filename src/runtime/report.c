@@ -175,7 +175,7 @@ static cm_status from_arena(void *user, cm_ctx *cx, int output, cm_tensor *t)
 }
 
 cm_status cm_engine_eval_step(cm_ctx *cx, cm_arena *arena, const cm_engine *e, int step,
-                              const cm_datum *const *in, cm_datum *out)
+                              const cm_datum *const *in, cm_threads *threads, cm_datum *out)
 {
     const cm_ready_step *s = e->ready[step];
     const cm_plan_step *p = s->plan;
@@ -196,6 +196,7 @@ cm_status cm_engine_eval_step(cm_ctx *cx, cm_arena *arena, const cm_engine *e, i
                     .in = in,
                     .n_out = p->n_out,
                     .out = wanted,
+                    .threads = threads,
                     .random = &random,
                     .host = &host,
                     .epilogue = &p->epilogue};

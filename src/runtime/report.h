@@ -42,6 +42,7 @@ bool cm_engine_step_is_main(const cm_engine *e, int step);
  * absent. out[o] gets what output o is, in `arena` (kind CM_NOTHING: nobody reads it); what is not a plain
  * tensor is borrowed from `in` and cx->scratch. Not for control steps. */
 cm_status cm_engine_eval_step(cm_ctx *cx, cm_arena *arena, const cm_engine *e, int step,
-                              const cm_datum *const *in, cm_datum *out) CM_MUST_USE;
+                              const cm_datum *const *in, cm_threads *threads,
+                              cm_datum *out) CM_MUST_USE;
 
 #endif

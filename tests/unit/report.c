@@ -129,7 +129,7 @@ static void a_step_runs_alone_on_its_reference(void **state)
     cm_datum x = tensor(CM_F32, 2, DIMS(1, 3), numbers), y;
     const cm_datum *in[] = {
         &x, cm_context_value(t->context, cm_engine_step(t->engine, step)->in[1].value)};
-    ok(t, cm_engine_eval_step(&t->cx, &t->arena, t->engine, step, in, &y));
+    ok(t, cm_engine_eval_step(&t->cx, &t->arena, t->engine, step, in, NULL, &y));
     assert_int_equal(y.tensor.dims[0], 1);
     assert_float_equal(((const float *)y.tensor.data)[0], 9, 0);
     assert_float_equal(((const float *)y.tensor.data)[1], 12, 0);

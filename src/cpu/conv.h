@@ -23,6 +23,8 @@ CONV_TACTIC(conv_indirect_f32);
 CONV_TACTIC(conv_shifted_f32);
 CONV_TACTIC(conv_planes_f32);
 CONV_TACTIC(conv_transposed_f32);
+CONV_TACTIC(conv_amx);
+CONV_TACTIC(conv_bf16);
 CONV_TACTIC(conv_half);
 #undef CONV_TACTIC
 CM_TACTIC_KNOBS(conv_winograd_f4);

@@ -12,10 +12,11 @@
 
 /* A value of a device's context. */
 typedef struct cm_place {
-    bool host, away;  /* has it been put into the host's, the device's memory? */
-    bool up, down;    /* is it copied to the device, to the host? */
-    bool once;        /* up: with the first run alone, it never changes */
-    bool planned;     /* has `offset` in the device's arena; else it is a weight, a view or a caller's */
+    bool host, away; /* has it been put into the host's, the device's memory? */
+    bool up, down;   /* is it copied to the device, to the host? */
+    bool once;       /* up: with the first run alone, it never changes */
+    bool
+        planned; /* has `offset` in the device's arena; else it is a weight, a view or a caller's */
     size_t offset, bytes;
     size_t pinned;    /* up, down: offset of the copy in pinned memory */
     const void *data; /* in the device's memory */
@@ -49,7 +50,7 @@ struct cm_device_state {
     bool recorded; /* the segments hold the pointers of this binding */
     unsigned char *memory, *pinned;
     size_t memory_bytes, memory_used, pinned_bytes;
-    uint32_t *fault; /* on the device; the first bytes of pinned memory get it */
+    uint32_t *fault;   /* on the device; the first bytes of pinned memory get it */
     cm_mark *marks[2]; /* while profiling */
 };
 
@@ -63,8 +64,8 @@ void cm_forget_places(cm_context *c);
 cm_status cm_device_bind(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 /* device_weights.c: a constant in the device's memory, packed as the choice wants it (NULL: as it is); kept by the
  * engine, shared by its contexts. */
-cm_status cm_device_weight(cm_ctx *cx, cm_context *c, const cm_ready_step *s, const cm_solution *sol,
-                           int input, const void **out) CM_MUST_USE;
+cm_status cm_device_weight(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
+                           const cm_solution *sol, int input, const void **out) CM_MUST_USE;
 void cm_device_weights_release(cm_engine *e);
 /* device_run.c: the main list. */
 cm_status cm_run_actions(cm_ctx *cx, cm_context *c) CM_MUST_USE;

@@ -145,14 +145,15 @@ static cm_status ready_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
     cm_solution *sol = &c->solutions[s->index];
     const cm_tactic *t = sol->choice.tactic;
     for (int i = 0; i < sol->n_conversions; i++)
-        CM_TRY(d->api->copy_ready(cx, d->device,
-                                  cm_dtype_size(sol->conversions[i].to.tensor.dtype)));
+        CM_TRY(
+            d->api->copy_ready(cx, d->device, cm_dtype_size(sol->conversions[i].to.tensor.dtype)));
     if (sol->way != CM_WAY_TACTIC)
         return CM_OK;
     if (t->ready)
         CM_TRY(t->ready(cx, d->device, &c->bound_arena, &sol->p, &sol->choice.knobs, &sol->state));
     for (int i = 0; d->stream && i < s->plan->n_in; i++)
-        if (sol->in[i] && c->engine->plan->values[s->plan->in[i].value].storage == CM_STORE_CONSTANT)
+        if (sol->in[i] &&
+            c->engine->plan->values[s->plan->in[i].value].storage == CM_STORE_CONSTANT)
             CM_TRY(cm_device_weight(cx, c, s, sol, i, &sol->packed[i]));
     return CM_OK;
 }

@@ -66,9 +66,8 @@ static cm_status enqueue(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
     cm_solution *sol = &c->solutions[s->index];
     cm_status st = convert(cx, c, s, sol);
     if (sol->way == CM_WAY_VIEW)
-        d->places[s->plan->out[0].value].data = sol->n_conversions
-                                                    ? sol->conversions[0].to.tensor.data
-                                                    : input_at(c, s, sol, 0);
+        d->places[s->plan->out[0].value].data =
+            sol->n_conversions ? sol->conversions[0].to.tensor.data : input_at(c, s, sol, 0);
     else if (st == CM_OK)
         st = run_tactic(cx, c, s, sol);
     return st == CM_OK ? st : cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);

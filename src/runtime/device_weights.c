@@ -82,8 +82,8 @@ static cm_status add(cm_ctx *cx, cm_context *c, const cm_solution *sol,
     return CM_OK;
 }
 
-cm_status cm_device_weight(cm_ctx *cx, cm_context *c, const cm_ready_step *s, const cm_solution *sol,
-                           int input, const void **out)
+cm_status cm_device_weight(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
+                           const cm_solution *sol, int input, const void **out)
 {
     const cm_tactic *t = sol->choice.tactic;
     size_t packed = t && t->pack_bytes && input < sol->p.n_in

@@ -88,8 +88,7 @@ static void what_no_kernel_takes_runs_on_the_host(void **state)
     (void)state;
     fixture f;
     char text[64];
-    open_text(&f,
-              "x: f32[8,8]\na = Softmax(x)\nb = Bernoulli(a)\nc = Softmax(b)\nreturn c\n",
+    open_text(&f, "x: f32[8,8]\na = Softmax(x)\nb = Bernoulli(a)\nc = Softmax(b)\nreturn c\n",
               &sm_90);
     bind(&f);
     assert_string_equal(actions(&f, text, sizeof text), "us1dwhus1dw");

@@ -35,8 +35,8 @@ static cm_node *find(const cm_node *dq, steps *s)
 {
     double scale, zero, zero_after;
     int32_t low, high;
-    cm_node *q = cm_is(dq, CM_OP_DEQUANTIZE_LINEAR) ? cm_made_by(dq->in[0], CM_OP_QUANTIZE_LINEAR)
-                                                   : NULL;
+    cm_node *q =
+        cm_is(dq, CM_OP_DEQUANTIZE_LINEAR) ? cm_made_by(dq->in[0], CM_OP_QUANTIZE_LINEAR) : NULL;
     if (!q || !cm_sole_use(dq->in[0]) || q->in[0]->type.dtype != CM_F32 ||
         dq->out[0]->type.dtype != CM_F32 || cm_int(q, "precision") != 0 ||
         !one_number(q, &s->scale, &zero) || !one_number(dq, &scale, &zero_after) ||

@@ -1,0 +1,305 @@
+/* conv_bf16.c -- convolutions of bfloat16 by the processor's own instructions: pairs of products per lane
+ * (AVX512-BF16), tiles (AMX).
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Activations are channels-last. Windows of a block of output pixels are gathered as rows of a matrix,
+ * [pixel][kernel position][channel], padding written out and zeros behind, up to a multiple of CM_BF16_K; a
+ * convolution of points needs no gathering. A row then meets panels of weights (gemm_half.h), whose sums go to
+ * a buffer and from there through the epilogue. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/size.h"
+#include "cpu/conv.h"
+#include "cpu/gemm_half.h"
+
+enum {
+    GROUP = 8,               /* panels whose sums wait for the epilogue together */
+    BLOCK_ELEMS = 128 << 10, /* of gathered windows: they stay in the second-level cache */
+};
+
+typedef struct {
+    const cm_conv *c;
+    const cm_gemm_bf16_kernel *g;
+    int64_t c_in, c_out; /* of one group */
+    int64_t sums, k;     /* of one output; k rounded up */
+    int64_t panels;      /* of one group */
+    int64_t rows;        /* pixels at a time */
+    int64_t blocks, splits, units;
+    int workers;
+    bool points; /* windows are pixels of the input, where they lie */
+    size_t a_bytes, c_bytes;
+} layout;
+
+static bool is_points(const cm_conv *c)
+{
+    bool points = cm_conv_taps(c) == 1;
+    for (int d = 0; d < 3; d++)
+        points = points && c->stride[d] == 1 && c->pad[d] == 0 && c->in[d] == c->out[d];
+    return points;
+}
+
+static void lay_out(const cm_problem *p, const cm_gemm_bf16_kernel *g, layout *l)
+{
+    const cm_conv *c = &p->as.conv;
+    *l = (layout){.c = c, .g = g, .c_in = c->c_in / c->groups, .c_out = c->c_out / c->groups};
+    l->sums = l->c_in * cm_conv_taps(c);
+    l->k = cm_ceil_div(l->sums, CM_BF16_K) * CM_BF16_K;
+    l->panels = cm_ceil_div(l->c_out, CM_BF16_NR);
+    l->points = is_points(c) && l->k == l->sums;
+    int64_t pixels = cm_conv_pixels(c);
+    l->rows = cm_max_i64(1, cm_min_i64(4, BLOCK_ELEMS / l->k / g->mr)) * g->mr;
+    l->blocks = cm_ceil_div(pixels, l->rows);
+    while (l->rows > g->mr && l->blocks * c->groups < 3 * p->threads) {
+        l->rows -= g->mr;
+        l->blocks = cm_ceil_div(pixels, l->rows);
+    }
+    int64_t units = l->blocks * c->groups;
+    l->splits = units < 3 * p->threads ? cm_min_i64(l->panels, cm_ceil_div(3 * p->threads, units)) : 1;
+    l->units = units * l->splits;
+    l->workers = (int)cm_max_i64(1, cm_min_i64(p->threads, l->units));
+    l->a_bytes = l->points ? 0 : cm_round_up((size_t)(l->rows * l->k) * sizeof(uint16_t), 64);
+    l->c_bytes = (size_t)(l->rows * GROUP * CM_BF16_NR) * sizeof(float);
+}
+
+static const char *reject(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    if (c->transposed)
+        return "transposed";
+    if (p->in[0]->dtype != CM_BF16 || p->in[1]->dtype != CM_BF16)
+        return "not bfloat16";
+    if (c->bias && (p->in[2]->dtype != CM_BF16 || !cm_tensor_is_dense(p->in[2])))
+        return "the bias is not dense bfloat16";
+    if (!p->constant[1])
+        return "the weights are not constant";
+    if (!(cm_conv_layout_of(p->in[0]) & cm_conv_layout_of(p->out[0]) & CM_CONV_CHANNELS_LAST))
+        return "channels are not innermost";
+    return cm_epilogue_reject(p, cm_conv_channel_columns(p->out[0]));
+}
+const char *cm_cpu_conv_bf16_reject(const cm_problem *p)
+{
+    return cm_cpu_info()->bf16 ? reject(p) : "the processor has no AVX512-BF16";
+}
+const char *cm_cpu_conv_amx_reject(const cm_problem *p)
+{
+    return reject(p);
+}
+
+/* `gain`: over float32. */
+static double cost(const cm_problem *p, const cm_gemm_bf16_kernel *g, double gain)
+{
+    layout l;
+    lay_out(p, g, &l);
+    double waste = (double)(l.panels * CM_BF16_NR) / (double)l.c_out * (double)l.k / (double)l.sums;
+    double compute =
+        cm_conv_flops(l.c) * waste / (0.7 * gain * cm_cpu_flops_per_ns(&p->target));
+    double pixels = (double)cm_conv_pixels(l.c) * (double)(l.c->groups * l.splits);
+    double gathered = l.points ? 0 : pixels * (0.08 * (double)l.k + 2 * (double)cm_conv_taps(l.c));
+    double finished = 0.3 * (double)cm_tensor_elems(p->out[0]);
+    double memory = cm_conv_bytes(p) / 2 / (4 * cm_cpu_bytes_per_ns(&p->target));
+    return 500 + (compute + gathered + finished + memory) / cm_cpu_speedup(p, (double)l.units);
+}
+
+static size_t pack_bytes(const cm_problem *p, int input)
+{
+    layout l;
+    lay_out(p, &cm_gemm_bf16__avx512, &l);
+    if (input != 1)
+        return 0;
+    return (size_t)(l.c->groups * l.panels * CM_BF16_NR * l.k) * sizeof(uint16_t);
+}
+
+typedef struct {
+    const cm_problem *p;
+    const layout *l;
+    const uint16_t *from;
+    uint16_t *to;
+} pack_job;
+
+/* Panels hold [kernel position, channel], as windows are gathered. */
+static void pack_panels(void *arg, int64_t begin, int64_t end)
+{
+    const pack_job *j = arg;
+    const layout *l = j->l;
+    const int64_t *stride = j->p->in[1]->strides;
+    for (int64_t q = begin; q < end; q++) {
+        int64_t first = q % l->panels * CM_BF16_NR;
+        const uint16_t *from = j->from + (q / l->panels * l->c_out + first) * stride[0];
+        uint16_t *to = j->to + q * CM_BF16_NR * l->k;
+        memset(to, 0, (size_t)(CM_BF16_NR * l->k) * sizeof *to);
+        int64_t n = cm_min_i64(CM_BF16_NR, l->c_out - first);
+        for (int64_t i = 0; i < l->sums; i++) {
+            int64_t at = cm_conv_tap_offset(j->p, i / l->c_in) + i % l->c_in * stride[1];
+            for (int64_t c = 0; c < n; c++)
+                to[i / 2 * 2 * CM_BF16_NR + c * 2 + i % 2] = from[c * stride[0] + at];
+        }
+    }
+}
+
+static void pack(const cm_problem *p, const void *from, void *to, cm_threads *threads)
+{
+    layout l;
+    lay_out(p, &cm_gemm_bf16__avx512, &l);
+    pack_job j = {p, &l, from, to};
+    cm_parallel(threads, l.c->groups * l.panels, 1 + 20000 / (CM_BF16_NR * l.k), pack_panels, &j);
+}
+
+typedef struct {
+    const cm_run *r;
+    layout l;
+    cm_epilogue_plan plan;
+    atomic_llong next; /* unit that nobody has taken */
+} job;
+
+/* One line of a window: kernel positions along the last axis, `ix` where the first of them lies; x: the line. */
+static uint16_t *gather_line(const layout *l, const uint16_t *x, int64_t ix, uint16_t *to)
+{
+    const cm_conv *c = l->c;
+    int64_t step = c->dilation[2], n = c->kernel[2], width = c->in[2];
+    size_t bytes = (size_t)l->c_in * sizeof *to;
+    if (step == 1 && c->groups == 1 && ix >= 0 && ix + n <= width) {
+        memcpy(to, x + ix * c->c_in, bytes * (size_t)n);
+        return to + n * l->c_in;
+    }
+    for (int64_t i = 0; i < n; i++, ix += step, to += l->c_in) {
+        if (ix >= 0 && ix < width)
+            memcpy(to, x + ix * c->c_in, bytes);
+        else
+            memset(to, 0, bytes);
+    }
+    return to;
+}
+
+/* The window of one output pixel; x: the first channel of the group. */
+static void gather(const layout *l, const uint16_t *x, int64_t pixel, uint16_t *to)
+{
+    const cm_conv *c = l->c;
+    int64_t from[3], image = pixel;
+    uint16_t *end = to + l->k;
+    for (int d = 2; d >= 0; d--) {
+        from[d] = image % c->out[d] * c->stride[d] - c->pad[d];
+        image /= c->out[d];
+    }
+    for (int64_t t = 0; t < c->kernel[0] * c->kernel[1]; t++) {
+        int64_t iz = from[0] + t / c->kernel[1] * c->dilation[0];
+        int64_t iy = from[1] + t % c->kernel[1] * c->dilation[1];
+        if (iz < 0 || iz >= c->in[0] || iy < 0 || iy >= c->in[1]) {
+            memset(to, 0, (size_t)(c->kernel[2] * l->c_in) * sizeof *to);
+            to += c->kernel[2] * l->c_in;
+            continue;
+        }
+        int64_t line = (image * c->in[0] + iz) * c->in[1] + iy;
+        to = gather_line(l, x + line * c->in[2] * c->c_in, from[2], to);
+    }
+    memset(to, 0, (size_t)(end - to) * sizeof *to);
+}
+
+static void add_bias(const uint16_t *bias, int64_t m, int64_t n, float *c, int64_t ld)
+{
+    for (int64_t j = 0; j < n; j++) {
+        uint32_t bits = (uint32_t)bias[j] << 16;
+        float b;
+        memcpy(&b, &bits, sizeof b);
+        for (int64_t i = 0; i < m; i++)
+            c[i * ld + j] += b;
+    }
+}
+
+/* Pixels [pixel, pixel + m) by panels [panel, end) of a group, at most GROUP of them. */
+static void block(const job *j, int64_t group, const uint16_t *a, int64_t lda, int64_t pixel,
+                  int64_t m, int64_t panel, int64_t end, float *c)
+{
+    const layout *l = &j->l;
+    const int64_t ld = GROUP * CM_BF16_NR, mr = l->g->mr;
+    const uint16_t *b = (const uint16_t *)j->r->in[1] + group * l->panels * CM_BF16_NR * l->k;
+    for (int64_t q = panel; q < end; q++)
+        for (int64_t i = 0; i < m; i += mr)
+            l->g->tile(cm_min_i64(mr, m - i), l->k, a + i * lda, lda, b + q * CM_BF16_NR * l->k,
+                       c + i * ld + (q - panel) * CM_BF16_NR, ld);
+    int64_t first = panel * CM_BF16_NR, n = cm_min_i64(l->c_out, end * CM_BF16_NR) - first;
+    first += group * l->c_out;
+    if (l->c->bias)
+        add_bias((const uint16_t *)j->r->in[2] + first, m, n, c, ld);
+    cm_epilogue_tile(&j->plan, pixel, first, m, n, c, ld);
+}
+
+static void one_unit(const job *j, int64_t unit, char *scratch)
+{
+    const layout *l = &j->l;
+    int64_t split = unit % l->splits, group = unit / l->splits % l->c->groups;
+    int64_t pixel = unit / l->splits / l->c->groups * l->rows;
+    int64_t m = cm_min_i64(l->rows, cm_conv_pixels(l->c) - pixel), lda = l->k;
+    const uint16_t *x = (const uint16_t *)j->r->in[0] + group * l->c_in, *a;
+    if (l->points) {
+        a = x + pixel * l->c->c_in;
+        lda = l->c->c_in;
+    } else {
+        uint16_t *rows = (uint16_t *)(scratch + l->c_bytes);
+        for (int64_t i = 0; i < m; i++)
+            gather(l, x, pixel + i, rows + i * l->k);
+        a = rows;
+    }
+    int64_t end = (split + 1) * l->panels / l->splits;
+    for (int64_t q = split * l->panels / l->splits; q < end; q += GROUP)
+        block(j, group, a, lda, pixel, m, q, cm_min_i64(end, q + GROUP), (float *)scratch);
+}
+
+/* Each worker has scratch of its own and takes units as long as there are. */
+static void work(void *arg, int64_t begin, int64_t end)
+{
+    job *j = arg;
+    const layout *l = &j->l;
+    for (int64_t worker = begin; worker < end; worker++) {
+        char *scratch = (char *)j->r->workspace + (size_t)worker * (l->a_bytes + l->c_bytes);
+        if (l->g->begin)
+            l->g->begin();
+        for (int64_t u; (u = atomic_fetch_add(&j->next, 1)) < l->units;)
+            one_unit(j, u, scratch);
+        if (l->g->end)
+            l->g->end();
+    }
+}
+
+static cm_status run(const cm_run *r, const cm_gemm_bf16_kernel *g)
+{
+    job j = {.r = r};
+    lay_out(r->p, g, &j.l);
+    cm_epilogue_init(&j.plan, r, cm_conv_channel_columns(r->p->out[0]));
+    cm_parallel(r->threads, j.l.workers, 1, work, &j);
+    return CM_OK;
+}
+
+#define ROW(stem, kernel, gain)                                                                    \
+    size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k)                       \
+    {                                                                                              \
+        layout l;                                                                                  \
+        (void)k;                                                                                   \
+        lay_out(p, &kernel, &l);                                                                   \
+        return (l.a_bytes + l.c_bytes) * (size_t)l.workers;                                        \
+    }                                                                                              \
+    double cm_cpu_##stem##_cost(const cm_problem *p, const cm_knobs *k)                            \
+    {                                                                                              \
+        (void)k;                                                                                   \
+        return cost(p, &kernel, gain);                                                             \
+    }                                                                                              \
+    size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)           \
+    {                                                                                              \
+        (void)k;                                                                                   \
+        return pack_bytes(p, input);                                                               \
+    }                                                                                              \
+    void cm_cpu_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, \
+                              void *to, cm_threads *threads)                                       \
+    {                                                                                              \
+        (void)k;                                                                                   \
+        (void)input;                                                                               \
+        pack(p, from, to, threads);                                                                \
+    }                                                                                              \
+    cm_status cm_cpu_##stem##_run(const cm_run *r)                                                 \
+    {                                                                                              \
+        return run(r, &kernel);                                                                    \
+    }
+
+ROW(conv_bf16, cm_gemm_bf16__avx512, 2)
+ROW(conv_amx, cm_gemm_bf16__amx, 8)

@@ -56,7 +56,8 @@ static void lay_out(const cm_problem *p, const cm_gemm_bf16_kernel *g, layout *l
         l->blocks = cm_ceil_div(pixels, l->rows);
     }
     int64_t units = l->blocks * c->groups;
-    l->splits = units < 3 * p->threads ? cm_min_i64(l->panels, cm_ceil_div(3 * p->threads, units)) : 1;
+    l->splits =
+        units < 3 * p->threads ? cm_min_i64(l->panels, cm_ceil_div(3 * p->threads, units)) : 1;
     l->units = units * l->splits;
     l->workers = (int)cm_max_i64(1, cm_min_i64(p->threads, l->units));
     l->a_bytes = l->points ? 0 : cm_round_up((size_t)(l->rows * l->k) * sizeof(uint16_t), 64);
@@ -93,8 +94,7 @@ static double cost(const cm_problem *p, const cm_gemm_bf16_kernel *g, double gai
     layout l;
     lay_out(p, g, &l);
     double waste = (double)(l.panels * CM_BF16_NR) / (double)l.c_out * (double)l.k / (double)l.sums;
-    double compute =
-        cm_conv_flops(l.c) * waste / (0.7 * gain * cm_cpu_flops_per_ns(&p->target));
+    double compute = cm_conv_flops(l.c) * waste / (0.7 * gain * cm_cpu_flops_per_ns(&p->target));
     double pixels = (double)cm_conv_pixels(l.c) * (double)(l.c->groups * l.splits);
     double gathered = l.points ? 0 : pixels * (0.08 * (double)l.k + 2 * (double)cm_conv_taps(l.c));
     double finished = 0.3 * (double)cm_tensor_elems(p->out[0]);

@@ -4,9 +4,9 @@
  * The input is widened into the workspace, the cheapest float32 tactic runs between two buffers there, and its
  * result goes through the epilogue to the output, where it is rounded once. Weights are packed as float32: the
  * packed form is followed by the widened weights that it was made from. */
-#include "base/size.h"
 #include "cpu/conv.h"
 #include "cpu/rows.h"
+#include "cpu/widen.h"
 
 /* The same problem in float32, without its epilogue, and the tactic for it. */
 typedef struct {
@@ -17,11 +17,6 @@ typedef struct {
     cm_knobs knobs;
     double ns;
 } wide;
-
-static size_t wide_bytes(const cm_tensor *t)
-{
-    return cm_round_up((size_t)cm_tensor_elems(t) * sizeof(float), 64);
-}
 
 /* Knobs name the tactic (0: not chosen yet) and hold its own: weights are packed for both, and a problem of
  * another size may be cheaper with others. */
@@ -94,11 +89,6 @@ static void widen(const cm_problem *p, const cm_knobs *k, wide *w)
     choose(w, k);
 }
 
-static bool is_half(cm_dtype t)
-{
-    return t == CM_F16 || t == CM_BF16;
-}
-
 static int columns(const cm_problem *p)
 {
     return cm_conv_layout_of(p->out[0]) & CM_CONV_CHANNELS_LAST ? cm_conv_channel_columns(p->out[0])
@@ -109,7 +99,7 @@ const char *cm_cpu_conv_half_reject(const cm_problem *p)
 {
     wide w;
     for (int i = 0; i < p->n_in; i++)
-        if (p->in[i] && !is_half(p->in[i]->dtype))
+        if (p->in[i] && !cm_is_half(p->in[i]->dtype))
             return "neither float16 nor bfloat16";
     if (!cm_conv_layout_of(p->in[0]) || !cm_conv_layout_of(p->out[0]))
         return "strided";
@@ -151,7 +141,7 @@ size_t cm_cpu_conv_half_pack_bytes(const cm_problem *p, const cm_knobs *k, int i
     if (input != 1)
         return 0;
     widen(p, k, &w);
-    return packed_bytes(&w) + wide_bytes(p->in[1]);
+    return packed_bytes(&w) + cm_wide_bytes(p->in[1]);
 }
 
 void cm_cpu_conv_half_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
@@ -171,50 +161,12 @@ size_t cm_cpu_conv_half_workspace(const cm_problem *p, const cm_knobs *k)
 {
     wide w;
     widen(p, k, &w);
-    size_t bytes = wide_bytes(p->in[0]) + wide_bytes(p->out[0]);
+    size_t bytes = cm_wide_bytes(p->in[0]) + cm_wide_bytes(p->out[0]);
     if (p->as.conv.bias)
-        bytes += wide_bytes(p->in[2]);
+        bytes += cm_wide_bytes(p->in[2]);
     if (cm_conv_packs_in_run(p))
-        bytes += wide_bytes(p->in[1]);
+        bytes += cm_wide_bytes(p->in[1]);
     return bytes + (w.tactic->workspace ? w.tactic->workspace(&w.p, &w.knobs) : 0);
-}
-
-typedef struct {
-    const cm_rows_kernels *kernels;
-    const cm_tensor *t;
-    const char *from;
-    float *to;
-} widening;
-
-enum { CHUNK = 4096 };
-
-static void some_chunks(void *arg, int64_t begin, int64_t end)
-{
-    const widening *j = arg;
-    int64_t first = begin * CHUNK, last = cm_min_i64(end * CHUNK, cm_tensor_elems(j->t));
-    j->kernels->to_f32(j->t->dtype, j->from + first * (int64_t)cm_dtype_size(j->t->dtype),
-                       j->to + first, last - first);
-}
-
-/* Input i widened at `to`; returns what follows it. */
-static char *widen_input(const cm_run *r, int i, char *to)
-{
-    widening j = {cm_cpu_rows_kernels(r->p->target.level), r->p->in[i], r->in[i], (float *)to};
-    int64_t chunks = (cm_tensor_elems(j.t) + CHUNK - 1) / CHUNK;
-    cm_parallel(r->threads, chunks, 4, some_chunks, &j);
-    return to + wide_bytes(j.t);
-}
-
-typedef struct {
-    cm_epilogue_plan plan;
-    const float *y;
-} narrowing;
-
-static void some_rows(void *arg, int64_t begin, int64_t end)
-{
-    const narrowing *j = arg;
-    int64_t cols = j->plan.cols;
-    cm_epilogue_tile(&j->plan, begin, 0, end - begin, cols, j->y + begin * cols, cols);
 }
 
 cm_status cm_cpu_conv_half_run(const cm_run *r)
@@ -223,10 +175,10 @@ cm_status cm_cpu_conv_half_run(const cm_run *r)
     wide w;
     widen(p, r->k, &w);
     char *space = r->workspace;
-    narrowing n = {.y = (float *)space};
+    float *y = r->workspace;
     const void *in[3] = {NULL};
-    void *out[1] = {space};
-    space += wide_bytes(p->out[0]);
+    void *out[1] = {y};
+    space += cm_wide_bytes(p->out[0]);
     for (int i = 0; i < p->n_in && i < 3; i++) {
         if (!p->in[i])
             continue;
@@ -236,7 +188,7 @@ cm_status cm_cpu_conv_half_run(const cm_run *r)
             continue;
         }
         in[i] = space;
-        space = widen_input(r, i, space);
+        space = cm_widen_input(r, i, space);
     }
     cm_run inner = {.cx = r->cx,
                     .p = &w.p,
@@ -246,8 +198,6 @@ cm_status cm_cpu_conv_half_run(const cm_run *r)
                     .workspace = space,
                     .threads = r->threads};
     CM_TRY(w.tactic->run(&inner));
-    cm_epilogue_init(&n.plan, r, columns(p));
-    int64_t grain = 1 + CHUNK / (n.plan.cols > 0 ? n.plan.cols : 1);
-    cm_parallel(r->threads, n.plan.rows, grain, some_rows, &n);
+    cm_narrow_output(r, columns(p), y);
     return CM_OK;
 }

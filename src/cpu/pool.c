@@ -352,6 +352,7 @@ static const cm_tactic rows[] = {
      .reject = cm_cpu_pool_bytes_reject,
      .cost = cm_cpu_pool_bytes_cost,
      .run = cm_cpu_pool_bytes_run},
+    CM_ROW(pool_half, GENERIC, CM_HAS_WORKSPACE(pool_half)),
 };
 
 const cm_cpu_table cm_cpu_pool = {rows, CM_COUNT(rows)};

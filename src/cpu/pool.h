@@ -5,7 +5,7 @@
 #ifndef CM_CPU_POOL_H
 #define CM_CPU_POOL_H
 
-#include <stdint.h>
+#include "cpu/cpu.h"
 
 enum { CM_POOL_SLACK = 32 };
 
@@ -38,6 +38,10 @@ typedef struct cm_pool_kernels {
     /* n adjacent elements of the input. */
     float (*line[CM_REDUCING_COUNT])(const float *x, int64_t n);
 } cm_pool_kernels;
+
+/* pool_half.c */
+CM_TACTIC(pool_half);
+CM_TACTIC_WORKSPACE(pool_half);
 
 extern const cm_pool_kernels cm_cpu_pool__generic, cm_cpu_pool__avx2, cm_cpu_pool__avx512;
 

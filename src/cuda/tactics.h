@@ -13,6 +13,7 @@ extern const cm_backend cm_backend_cuda;
 /* clang-format off */
 /* X(KIND, stem): one line a kind. */
 #define CM_CUDA_TABLES(X) \
+    X(MATMUL, matmul) \
     X(ROWS, rows)
 /* clang-format on */
 

@@ -47,6 +47,7 @@ typedef struct cm_problem {
     } as;
     cm_target target;
     int threads; /* that will run it */
+    bool tf32;   /* products of float32 may shorten their operands to 10 bits behind the point */
     bool lean;   /* memory is short: no packed weights that are much larger than the weights */
 } cm_problem;
 

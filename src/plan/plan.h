@@ -99,6 +99,10 @@ typedef struct cm_plan_target {
     size_t n;
 } cm_plan_target;
 
+/* A section's text (measurements) and what follows it behind a zero byte (compiled kernels). */
+size_t cm_plan_target_text(const cm_plan_target *t);
+const void *cm_plan_target_images(const cm_plan_target *t, size_t *n); /* NULL: none */
+
 /* An input and an output that may share a buffer (key/value caches). */
 typedef struct cm_plan_alias {
     int32_t input, output; /* indices in the main list's inputs and outputs */

@@ -2,15 +2,28 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/device.h"
 
+/* What it cannot read it does without. */
+static void take_section(cm_ctx *cx, cm_device_state *d, const cm_plan_target *x)
+{
+    size_t n;
+    const void *images = cm_plan_target_images(x, &n);
+    if (images)
+        d->api->take_images(d->device, images, n);
+    if (cm_timings_parse(cx, &d->timings, x->bytes, cm_plan_target_text(x)) != CM_OK)
+        cx->message[0] = 0;
+}
+
 static cm_status open_device(cm_ctx *cx, cm_context *c, const cm_target *t)
 {
     cm_device_state *d = c->device;
     CM_TRY(d->api->open(cx, t, &d->device));
     d->target = d->api->target(d->device);
+    char *machine = d->timings.machine;
+    d->api->machine(d->device, machine, sizeof d->timings.machine);
     for (int i = 0; i < c->engine->plan->n_targets; i++) {
         const cm_plan_target *x = &c->engine->plan->targets[i];
         if (x->target.kind == t->kind && x->target.level == d->target.level)
-            d->api->take_images(d->device, x->bytes, x->n);
+            take_section(cx, d, x);
     }
     return d->api->runs(d->device) ? d->api->stream_open(cx, d->device, NULL, &d->stream) : CM_OK;
 }
@@ -24,13 +37,17 @@ cm_status cm_device_state_create(cm_ctx *cx, cm_context *c, const cm_target *t)
                        cm_target_text(text, sizeof text, t));
     CM_NEW(cx, &c->arena, c->device, cm_device_state);
     c->device->api = b->api;
+    cm_timings_init(&c->device->timings, c->allocator, t);
     return open_device(cx, c, t);
 }
 
 void cm_device_state_destroy(cm_context *c)
 {
     cm_device_state *d = c->device;
-    if (!d || !d->device)
+    if (!d)
+        return;
+    cm_timings_deinit(&d->timings);
+    if (!d->device)
         return;
     cm_forget_places(c);
     for (int i = 0; i < CM_COUNT(d->marks); i++)
@@ -42,4 +59,30 @@ void cm_device_state_destroy(cm_context *c)
     if (d->pinned)
         d->api->release_host(d->device, d->pinned);
     d->api->close(d->device);
+}
+
+cm_status cm_target_resolve(cm_ctx *cx, const cm_target *t, cm_target *out, char *machine, size_t n,
+                            cm_device **held)
+{
+    const cm_device_api *api = cm_backend_for(t->kind)->api;
+    *out = *t;
+    *held = NULL;
+    if (!api)
+        return CM_OK;
+    CM_TRY(api->open(cx, t, held));
+    *out = api->target(*held);
+    api->machine(*held, machine, n);
+    return CM_OK;
+}
+
+void cm_target_release(const cm_target *t, cm_device *held)
+{
+    if (held)
+        cm_backend_for(t->kind)->api->close(held);
+}
+
+void cm_context_images(const cm_context *c, cm_buf *out)
+{
+    if (c->device)
+        c->device->api->images(c->device->device, out);
 }

@@ -50,8 +50,9 @@ struct cm_device_state {
     bool recorded; /* the segments hold the pointers of this binding */
     unsigned char *memory, *pinned;
     size_t memory_bytes, memory_used, pinned_bytes;
-    uint32_t *fault;   /* on the device; the first bytes of pinned memory get it */
-    cm_mark *marks[2]; /* while profiling */
+    uint32_t *fault;    /* on the device; the first bytes of pinned memory get it */
+    cm_mark *marks[2];  /* while profiling */
+    cm_timings timings; /* of the plan's section for it */
 };
 
 /* device.c: opens it; destroys. */

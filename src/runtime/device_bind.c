@@ -14,27 +14,32 @@ static size_t bytes_of(const cm_context *c, int32_t v)
     return n;
 }
 
-static void add_interval(cm_context *c, int *n, int32_t owner, cm_interval x)
+/* Lifetimes in the device's arena, in the order in which they begin; a step's workspace is owned by -1 - its index. */
+typedef struct {
+    int n;
+    cm_interval *v;
+    int32_t *owner;
+} lifetimes;
+
+static void add_lifetime(lifetimes *l, int32_t owner, cm_interval x)
 {
-    c->intervals[*n] = x;
-    c->interval_values[(*n)++] = owner;
+    l->v[l->n] = x;
+    l->owner[l->n++] = owner;
 }
 
 /* What is copied up has its memory for good: the copy may come before the segment's first kernel. */
-static int collect_copies(cm_context *c)
+static void collect_copies(cm_context *c, lifetimes *l)
 {
-    int n = 0;
     for (int v = 0; v < c->engine->plan->n_values; v++) {
         cm_place *x = &c->device->places[v];
         if (x->up || x->down)
             x->bytes = bytes_of(c, v);
         if (x->up)
-            add_interval(c, &n, v, (cm_interval){0, INT_MAX, x->bytes, 0});
+            add_lifetime(l, v, (cm_interval){0, INT_MAX, x->bytes, 0});
     }
-    return n;
 }
 
-static int collect_steps(cm_context *c, int n)
+static void collect_steps(const cm_context *c, lifetimes *l)
 {
     const cm_device_state *d = c->device;
     for (int i = 0; i < d->n_order; i++) {
@@ -43,17 +48,15 @@ static int collect_steps(cm_context *c, int n)
         bool view = sol->way == CM_WAY_VIEW;
         if (sol->workspace) {
             int last = view ? c->last[s->plan->out[0].value] : s->end;
-            add_interval(c, &n, -1 - s->index, (cm_interval){s->begin, last, sol->workspace, 0});
+            add_lifetime(l, -1 - s->index, (cm_interval){s->begin, last, sol->workspace, 0});
         }
         for (int o = 0; !view && o < s->plan->n_out; o++) {
             int32_t v = s->plan->out[o].value;
             if (v < 0)
                 continue;
-            cm_interval x = {s->begin, c->last[v], bytes_of(c, v), 0};
-            add_interval(c, &n, v, x);
+            add_lifetime(l, v, (cm_interval){s->begin, c->last[v], bytes_of(c, v), 0});
         }
     }
-    return n;
 }
 
 static cm_status reserve_device(cm_ctx *cx, cm_device_state *d, size_t bytes)
@@ -99,17 +102,22 @@ static cm_status plan_memory(cm_ctx *cx, cm_context *c)
 {
     cm_device_state *d = c->device;
     size_t total;
-    int n = collect_steps(c, collect_copies(c));
-    CM_TRY(cm_memory_plan(cx, &c->scratch, c->intervals, n, &total));
+    lifetimes l = {0};
+    int most = c->engine->plan->n_values + c->engine->n_steps;
+    CM_NEW_N(cx, &c->bound_arena, l.v, most, cm_interval);
+    CM_NEW_N(cx, &c->bound_arena, l.owner, most, int32_t);
+    collect_copies(c, &l);
+    collect_steps(c, &l);
+    CM_TRY(cm_memory_plan(cx, &c->bound_arena, l.v, l.n, &total));
     if (!cm_add(total, FAULT_BYTES, &total))
         return cm_fail_memory(cx);
     if (d->stream) {
         CM_TRY(reserve_device(cx, d, total));
         CM_TRY(reserve_pinned(cx, c));
     }
-    for (int i = 0; i < n; i++) {
-        size_t offset = FAULT_BYTES + c->intervals[i].offset;
-        int32_t v = c->interval_values[i];
+    for (int i = 0; i < l.n; i++) {
+        size_t offset = FAULT_BYTES + l.v[i].offset;
+        int32_t v = l.owner[i];
         if (v < 0) {
             c->solutions[-1 - v].offset = offset;
             continue;

@@ -316,7 +316,7 @@ static void open_timings(cm_ctx *cx, cm_engine *e)
         if (!e->timings)
             cm_timings_init(&e->own_timings, e->allocator, &here);
         e->timings = &e->own_timings;
-        if (cm_timings_parse(cx, &e->own_timings, t->bytes, t->n) != CM_OK)
+        if (cm_timings_parse(cx, &e->own_timings, t->bytes, cm_plan_target_text(t)) != CM_OK)
             cx->message[0] = 0;
     }
 }

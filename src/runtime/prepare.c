@@ -490,6 +490,7 @@ static cm_status settle(preparing *p, draft *d, const unsigned char *labels, int
             memcpy(p->c->slots[step->out[o].value].datum.tensor.strides, d->out[o].strides,
                    sizeof d->out[o].strides);
     d->sol->choice = d->choice[mode][label];
+    d->sol->may_go = d->may_go;
     d->sol->away = d->away[mode][label];
     if (is_known(p, d)) {
         use_known(p, d);

@@ -120,7 +120,17 @@ typedef struct cm_layer_facts {
     int n_conversions;  /* inputs that are brought into another layout first */
     bool channels_last; /* output 0 */
     size_t workspace;
+    bool away; /* runs on the context's device */
+    bool fell; /* would, but none of the device's tactics takes it: it runs on the CPU */
 } cm_layer_facts;
+/* Compiled kernels that the bound context's device has, as plans keep them. Nothing on the CPU. */
+void cm_context_images(const cm_context *c, cm_buf *out);
+/* A target as the user wrote it with its level filled in, and what the machine is called in tables of
+ * measurements (left alone on the CPU). The device stays open until it is released. */
+cm_status cm_target_resolve(cm_ctx *cx, const cm_target *t, cm_target *out, char *machine, size_t n,
+                            cm_device **held) CM_MUST_USE;
+void cm_target_release(const cm_target *t, cm_device *held); /* NULL is fine */
+
 void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out);
 
 /* Each tactic of the step's kind with what it is expected or was measured to take, or why it declines

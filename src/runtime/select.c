@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "runtime/internal.h"
+#include "runtime/device.h"
 
 enum { MOST_CANDIDATES = 96 };
 
@@ -68,7 +68,8 @@ static int candidates(const cm_problem *p, cm_candidate *list)
 
 static void look_up(const cm_context *c, uint64_t signature, cm_candidate *list, int n)
 {
-    const cm_timings *tables[] = {c->timings, c->engine->timings};
+    const cm_timings *tables[] = {c->timings, c->device ? &c->device->timings : NULL,
+                                  c->engine->timings};
     for (int k = 0; k < CM_COUNT(tables); k++)
         for (int i = 0; tables[k] && i < n; i++)
             if (isnan(list[i].measured_ns))
@@ -81,7 +82,7 @@ void cm_select(const cm_context *c, const cm_ready_step *s, const cm_problem *p,
     cm_candidate list[MOST_CANDIDATES];
     int n = candidates(p, list);
     *out = (cm_choice){.ns = INFINITY};
-    if (n && (c->tune || c->timings || c->engine->timings)) {
+    if (n && (c->tune || c->timings || c->device || c->engine->timings)) {
         uint64_t signature = cm_signature(s, p);
         look_up(c, signature, list, n);
         if (c->tune)

@@ -36,7 +36,7 @@ typedef struct cm_choice {
 
 typedef struct cm_solution {
     cm_way way;
-    bool away;         /* runs on the device */
+    bool may_go, away; /* could, does run on the device */
     const void *state; /* there: what the tactic's `ready` made */
     cm_choice choice;
     cm_problem p;

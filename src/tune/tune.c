@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tune/measure.h"
+#include "tune/measure_device.h"
 
 typedef struct {
     cm_ctx *cx;
@@ -14,6 +15,7 @@ typedef struct {
     cm_tune_report *report;
     uint64_t deadline_ns;
     uint64_t start_ns;
+    cm_device_bench device; /* api NULL: the CPU; stream NULL: there is none to measure on */
     cm_status failed;
 } tuning;
 
@@ -130,6 +132,34 @@ static void time_candidates(tuning *t, uint64_t signature, const cm_problem *p, 
     cm_bench_data_deinit(&d);
 }
 
+/* As many as are worth it, the most promising first; compiled together, then timed one by one. */
+static void time_on_device(tuning *t, uint64_t signature, const cm_problem *p, cm_candidate *list,
+                           int n, cm_threads *threads)
+{
+    enum { MOST = 96, QUICK_MOST = 8 };
+    bool done[MOST] = {false};
+    int chosen[MOST], n_chosen = 0, next;
+    int most = t->o->level == CM_TUNE_FULL ? MOST : QUICK_MOST;
+    int repeats = t->o->level == CM_TUNE_FULL ? 20 : 4;
+    if (n > MOST)
+        return;
+    while (n_chosen < most && (next = next_candidate(t, list, done, n)) >= 0) {
+        done[next] = true;
+        chosen[n_chosen++] = next;
+    }
+    cm_device_bench_warm(&t->device, p, list, chosen, n_chosen, threads);
+    for (int k = 0; k < n_chosen && !out_of_time(t); k++) {
+        cm_candidate *c = &list[chosen[k]];
+        double ns = cm_measure_device(&t->device, p, c, threads, repeats);
+        if (isnan(ns))
+            continue;
+        c->measured_ns = ns;
+        t->report->measured++;
+        cm_status st = cm_timings_add(t->cx, t->table, signature, c->tactic->name, &c->knobs, ns);
+        t->failed = t->failed == CM_OK ? st : t->failed;
+    }
+}
+
 /* A problem with one candidate needs no clock, unless its time decides a layout: then the cost model must do. */
 static void meet(void *user, uint64_t signature, const cm_problem *p, cm_candidate *list, int n,
                  cm_threads *threads)
@@ -146,8 +176,12 @@ static void meet(void *user, uint64_t signature, const cm_problem *p, cm_candida
             return;
         }
     }
-    if (!out_of_time(t))
+    if (out_of_time(t))
+        return;
+    if (p->target.kind == CM_DEVICE_CPU)
         time_candidates(t, signature, p, list, n, threads);
+    else if (t->device.stream)
+        time_on_device(t, signature, p, list, n, threads);
 }
 
 static cm_status bind_shapes(cm_ctx *cx, cm_engine *e, const cm_context_options *co,
@@ -167,11 +201,13 @@ static cm_status bind_shapes(cm_ctx *cx, cm_engine *e, const cm_context_options 
 cm_status cm_tune(cm_ctx *cx, cm_engine *e, const cm_tune_options *o, const cm_tensor *shapes,
                   cm_timings *table, cm_tune_report *report)
 {
-    static const double budgets[] = {[CM_TUNE_QUICK] = 3, [CM_TUNE_FULL] = 600};
+    static const double budgets[2][3] = {{[CM_TUNE_QUICK] = 3, [CM_TUNE_FULL] = 600},
+                                         {[CM_TUNE_QUICK] = 40, [CM_TUNE_FULL] = 900}};
+    bool on_device = o->target.kind != CM_DEVICE_CPU;
     *report = (cm_tune_report){0};
     if (o->level == CM_TUNE_OFF)
         return CM_OK;
-    double budget = o->budget_seconds > 0 ? o->budget_seconds : budgets[o->level];
+    double budget = o->budget_seconds > 0 ? o->budget_seconds : budgets[on_device][o->level];
     uint64_t start = cm_now_ns();
     cm_ctx inner = *cx; /* stopping the tuner does not stop the binding that it is part of */
     inner.cancel = NULL;
@@ -188,7 +224,10 @@ cm_status cm_tune(cm_ctx *cx, cm_engine *e, const cm_tune_options *o, const cm_t
                              .timings = table,
                              .tune = meet,
                              .tune_user = &t};
+    if (on_device)
+        CM_TRY(cm_device_bench_open(cx, &o->target, &t.device));
     cm_status st = bind_shapes(&inner, e, &co, shapes);
+    cm_device_bench_close(&t.device);
     if (st != CM_OK)
         memcpy(cx->message, inner.message, sizeof cx->message);
     report->seconds = (double)(cm_now_ns() - start) * 1e-9;

@@ -143,6 +143,7 @@ cm_status cm_cuda_matmul_tile_run(const cm_run *r)
     CM_TRY(cm_gpu_launch(r, s->product, &s->grid, (void *[]){&x, &f}));
     if (!s->sum)
         return CM_OK;
+    int32_t none = 0; /* columns between matrices */
     return cm_gpu_launch(r, s->sum, &s->sum_grid,
-                         (void *[]){&x.partial, &x.m, &x.n, &x.matrices, &x.splits, &f});
+                         (void *[]){&x.partial, &x.m, &x.n, &x.matrices, &x.splits, &none, &f});
 }

@@ -14,6 +14,7 @@ extern const cm_backend cm_backend_cuda;
 /* X(KIND, stem): one line a kind. */
 #define CM_CUDA_TABLES(X) \
     X(MATMUL, matmul) \
+    X(CONV, conv) \
     X(ROWS, rows)
 /* clang-format on */
 

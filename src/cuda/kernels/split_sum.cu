@@ -4,9 +4,9 @@
 #include "finish.cuh"
 #include "ptx_matrix.cuh"
 
-// partial: [split][z][m][n]
+// partial: [split][z][m][n]; columns of z begin at z * z_columns
 extern "C" __global__ void __launch_bounds__(128)
-    split_sum(const float *partial, int m, int n, u32 matrices, int splits,
+    split_sum(const float *partial, int m, int n, u32 matrices, int splits, int z_columns,
               const __grid_constant__ finish_args f)
 {
     u32 across = (n + 7) / 8;
@@ -24,6 +24,6 @@ extern "C" __global__ void __launch_bounds__(128)
                 x[i] += i < count ? from[i] : 0;
         }
         finish_places at = finish_matrix(f, z);
-        finish8(f, at, row, col, count, x);
+        finish8(f, at, row, z * z_columns + col, count, x);
     }
 }

@@ -1,0 +1,41 @@
+/* conv.h -- what the tactics of convolutions on GPUs share.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CUDA_CONV_H
+#define CM_CUDA_CONV_H
+
+#include "cuda/epilogue_text.h"
+#include "cuda/product_tiles.h"
+
+/* What kernels are told of sizes; axes are depth, height, width. The layout is that of kernels/conv_sizes.cuh. */
+typedef struct cm_gpu_conv_sizes {
+    int32_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
+    int64_t image, channel, step[3]; /* strides of the input */
+} cm_gpu_conv_sizes;
+void cm_gpu_conv_sizes_of(const cm_problem *p, cm_gpu_conv_sizes *s);
+
+/* Types, sizes, constant weights, the results; NULL, or why not. */
+const char *cm_cuda_conv_reject(const cm_problem *p);
+/* The bias, one a channel, as it broadcasts to the output: NULL without one, else `room`. */
+const cm_tensor *cm_gpu_conv_bias(const cm_problem *p, cm_tensor *room);
+cm_arithmetic cm_gpu_conv_arithmetic(const cm_problem *p);
+double cm_gpu_conv_memory(const cm_problem *p); /* bytes read and written at the least */
+int64_t cm_gpu_conv_taps(const cm_conv *c);
+/* Where kernel position `tap` of a filter lies in the weights. */
+int64_t cm_gpu_conv_tap_at(const cm_tensor *w, int64_t tap);
+
+#define CONV_TACTIC(stem)                                                                          \
+    const char *cm_cuda_##stem##_reject(const cm_problem *p);                                      \
+    double cm_cuda_##stem##_cost(const cm_problem *p, const cm_knobs *k);                          \
+    size_t cm_cuda_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);         \
+    void cm_cuda_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input,                  \
+                               const void *from, void *to, cm_threads *threads);                   \
+    cm_status cm_cuda_##stem##_ready(cm_ctx *cx, cm_device *d, cm_arena *arena,                    \
+                                     const cm_problem *p, const cm_knobs *k, const void **state);  \
+    cm_status cm_cuda_##stem##_run(const cm_run *r)
+CONV_TACTIC(conv_depthwise);
+CONV_TACTIC(conv_tile);
+#undef CONV_TACTIC
+int cm_cuda_conv_tile_knobs(const cm_problem *p, cm_knobs *out);
+size_t cm_cuda_conv_tile_workspace(const cm_problem *p, const cm_knobs *k);
+
+#endif

@@ -69,3 +69,27 @@ cm_status cm_expression_loop(cm_pending *u, cm_value *more, cm_value **carried, 
     memcpy(carried, node->out, (size_t)n * sizeof *carried);
     return CM_OK;
 }
+
+void cm_expression_node(maker *k, cm_op_id id, cm_value *const *in, int n_in,
+                        const cm_up_attr *attrs, int n_attrs, cm_value **out, int n_out)
+{
+    cm_importer *im = k->u->im;
+    cm_pending v = {.im = im, .scope = k->u->scope, .domain = "", .version = CM_ONNX_NEWEST_OPSET};
+    const cm_op *op = cm_op_builtin(id);
+    cm_node *node;
+    void *attr;
+    memset(out, 0, (size_t)n_out * sizeof *out);
+    for (int i = 0; i < n_attrs && k->st == CM_OK; i++)
+        k->st = cm_up_set_int(&v, attrs[i].name, attrs[i].i);
+    while (n_in > 0 && !in[n_in - 1])
+        n_in--;
+    if (k->st == CM_OK)
+        k->st = cm_onnx_attr_struct(&v, op, &attr);
+    if (k->st == CM_OK)
+        k->st = cm_network_add_node(im->cx, v.scope->g, NULL, op, k->u->name, attr, in, n_in, NULL,
+                                    n_out, &node);
+    if (k->st == CM_OK)
+        k->st = cm_node_infer(im->cx, node);
+    if (k->st == CM_OK)
+        memcpy(out, node->out, (size_t)n_out * sizeof *out);
+}

@@ -22,6 +22,10 @@ typedef cm_value *(*cm_turn_fn)(maker *k, cm_value **carried, const void *state)
 cm_status cm_expression_loop(cm_pending *u, cm_value *more, cm_value **carried, int n,
                              cm_turn_fn turn, const void *state) CM_MUST_USE;
 
+/* A node of an operator of the table, whatever its domain, with n_out results; `in` may hold NULLs. */
+void cm_expression_node(maker *k, cm_op_id op, cm_value *const *in, int n_in,
+                        const cm_up_attr *attrs, int n_attrs, cm_value **out, int n_out);
+
 static inline cm_value *make(maker *k, const char *op, cm_value *const *in, int n_in,
                              const cm_up_attr *attrs, int n_attrs)
 {
@@ -115,33 +119,6 @@ static inline cm_value *shape3(maker *k, cm_value *x, cm_value *y, cm_value *z)
     cm_value *in[] = {x, y, z};
     cm_up_attr a[] = {CM_UP_INT("axis", 0)};
     return make(k, "Concat", in, z ? 3 : 2, a, 1);
-}
-
-/* The best `n` along the last axis; their places in *places. */
-static inline cm_value *top(maker *k, cm_value *x, cm_value *n, bool largest, cm_value **places)
-{
-    cm_importer *im = k->u->im;
-    cm_pending v = {.im = im, .scope = k->u->scope, .domain = "", .version = CM_ONNX_NEWEST_OPSET};
-    const cm_op *op = cm_onnx_find_op(im, "", "TopK");
-    cm_value *in[] = {x, n};
-    cm_node *node;
-    void *attr;
-    *places = NULL;
-    if (k->st == CM_OK && !op)
-        k->st = cm_fail(im->cx, CM_ERR_UNSUPPORTED, "the operator TopK is not supported");
-    if (k->st == CM_OK)
-        k->st = cm_up_set_int(&v, "largest", largest);
-    if (k->st == CM_OK)
-        k->st = cm_onnx_attr_struct(&v, op, &attr);
-    if (k->st == CM_OK)
-        k->st = cm_network_add_node(im->cx, v.scope->g, NULL, op, k->u->name, attr, in, 2, NULL, 2,
-                                    &node);
-    if (k->st == CM_OK)
-        k->st = cm_node_infer(im->cx, node);
-    if (k->st != CM_OK)
-        return NULL;
-    *places = node->out[1];
-    return node->out[0];
 }
 
 #endif

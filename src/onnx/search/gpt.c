@@ -37,7 +37,8 @@ void cm_gpt_begin(maker *k, cm_gpt *g, cm_value *ids, cm_value *mask, int64_t pa
     g->real = cast(k, one(k, "Not", is_pad), CM_I64);
     g->mask = mask ? cast(k, mask, CM_I64) : g->real;
     g->prompt = dim(k, ids, 1);
-    g->count = two(k, "ReduceSum", g->real, list(k, 1));
+    cm_value *count = two(k, "ReduceSum", g->real, list(k, 1));
+    g->before = two(k, "Sub", count, two(k, "Add", g->prompt, number(k, CM_I64, 1)));
     for (int i = 0; i < n; i++)
         past[i] = empty_cache(k, &d->input.v[FIRST_PAST + i], dim(k, ids, 0));
 }
@@ -46,8 +47,7 @@ void cm_gpt_begin(maker *k, cm_gpt *g, cm_value *ids, cm_value *mask, int64_t pa
 static cm_value *positions(maker *k, const cm_gpt *g, cm_value *length, bool is_first)
 {
     if (!is_first)
-        return two(k, "Add", g->count,
-                   two(k, "Sub", two(k, "Sub", length, g->prompt), number(k, CM_I64, 1)));
+        return two(k, "Add", g->before, length);
     cm_value *seen = two(k, "CumSum", g->real, number(k, CM_I64, 1));
     return two(k, "Mul", two(k, "Sub", seen, number(k, CM_I64, 1)), g->real);
 }
@@ -66,8 +66,9 @@ static cm_dtype declared(const pb_value_info *p)
     return t && cm_dtype_valid(t->elem_type) ? (cm_dtype)t->elem_type : CM_I32;
 }
 
-cm_value *cm_gpt_run(maker *k, cm_gpt *g, cm_value *tokens, cm_value **past, bool is_first)
+cm_value *cm_gpt_run(maker *k, cm_gpt *g, cm_value *tokens, cm_value *newest, cm_value **past)
 {
+    bool is_first = !newest;
     const cm_attribute *a = is_first && g->first ? g->first : g->decoder;
     const pb_graph *d = a->p->g;
     cm_value *in[CM_GPT_MAX_LAYERS + FIRST_PAST], *out[CM_GPT_MAX_LAYERS + 1];
@@ -76,7 +77,7 @@ cm_value *cm_gpt_run(maker *k, cm_gpt *g, cm_value *tokens, cm_value **past, boo
         k->st = cm_fail(k->u->im->cx, CM_ERR_UNSUPPORTED, "the decoders take different inputs");
     if (k->st != CM_OK)
         return NULL;
-    in[0] = is_first ? tokens : column(k, last(k, tokens, 1));
+    in[0] = is_first ? tokens : newest;
     in[1] = positions(k, g, length, is_first);
     in[2] = whole_mask(k, g, length, is_first);
     for (int i = 0; i < FIRST_PAST; i++)

@@ -16,15 +16,15 @@ typedef struct cm_gpt {
     int n_past;
     cm_value *mask;   /* [r, prompt] int64: 1 for what is attended to */
     cm_value *real;   /* [r, prompt] int64: 1 for tokens, 0 for padding; while reading the prompt */
-    cm_value *count;  /* [r, 1] int64: tokens of the prompt that are not padding */
+    cm_value *before; /* [r, 1] int64: with the length so far, the position of the last token */
     cm_value *prompt; /* [1] int64: its length */
 } cm_gpt;
 
 /* Look at the prompt; `past` gets empty caches. mask may be NULL: what is not `pad` is attended
  * to. */
 void cm_gpt_begin(maker *k, cm_gpt *g, cm_value *ids, cm_value *mask, int64_t pad, cm_value **past);
-/* Logits [r, v] after the tokens [r, l] so far; `past` is replaced. is_first: all tokens are fed,
- * else the last. */
-cm_value *cm_gpt_run(maker *k, cm_gpt *g, cm_value *tokens, cm_value **past, bool is_first);
+/* Logits [r, v] after the tokens [r, l] so far; `past` is replaced. newest [r, 1]: the last token, which alone is fed;
+ * NULL: all are, the prompt. */
+cm_value *cm_gpt_run(maker *k, cm_gpt *g, cm_value *tokens, cm_value *newest, cm_value **past);
 
 #endif

@@ -1,12 +1,10 @@
-/* greedy_search.c -- com.microsoft's GreedySearch over a GPT decoder, as a Loop of plain nodes.
+/* greedy_search.c -- com.microsoft's GreedySearch over a GPT decoder, as a Loop of it and cameo.GreedyStep.
  * SPDX-License-Identifier: Apache-2.0
- *
- * Each step takes the likeliest token; a sequence that came to its end goes on with padding; the
- * loop ends when all have, or at the maximum length. */
+ */
 #include <string.h>
 
 #include "onnx/search/gpt.h"
-#include "onnx/search/token_scores.h"
+#include "onnx/search/token_options.h"
 
 typedef struct greedy {
     int64_t pad;
@@ -18,24 +16,19 @@ typedef struct greedy {
     cm_value *ended;  /* [b] bool */
 } greedy;
 
-static void step(maker *k, greedy *g, cm_value *logits, bool is_first)
+/* Whether to go on. */
+static cm_value *step(maker *k, greedy *g, cm_value *logits, bool is_first)
 {
-    cm_value *p = cm_token_scores(k, &g->options, g->tokens, cast(k, logits, CM_F32), is_first);
-    cm_up_attr best[] = {CM_UP_INT("axis", 1), CM_UP_INT("keepdims", 0)};
-    cm_value *next = make(k, "ArgMax", &p, 1, best, 2);
-    g->ended =
-        two(k, "Or", g->ended, two(k, "Equal", next, number(k, CM_I64, (double)g->options.eos)));
-    next = where(k, g->ended, number(k, CM_I64, (double)g->pad), next);
-    g->tokens = along(k, "Concat", 1, g->tokens, column(k, next));
-}
-
-static cm_value *go_on(maker *k, const greedy *g)
-{
-    cm_up_attr a[] = {CM_UP_INT("keepdims", 0)};
-    cm_value *open = cast(k, one(k, "Not", g->ended), CM_I32);
-    cm_value *left = make(k, "ReduceMax", &open, 1, a, 1);
-    cm_value *room = two(k, "Less", dim(k, g->tokens, 1), g->longest);
-    return two(k, "And", cast(k, left, CM_BOOL), one(k, "Squeeze", room));
+    cm_value *in[4 + CM_N_TOKEN_INPUTS] = {cast(k, logits, CM_F32), g->tokens, g->ended,
+                                           g->longest};
+    cm_value *out[3];
+    cm_up_attr a[] = {CM_UP_INT("pad", g->pad), CM_UP_INT("eos", g->options.eos),
+                      CM_UP_INT("ngram", g->options.ngram)};
+    cm_token_inputs(&g->options, is_first, in + 4);
+    cm_expression_node(k, CM_OP_GREEDY_STEP, in, 4 + CM_N_TOKEN_INPUTS, a, 3, out, 3);
+    g->tokens = out[0];
+    g->ended = out[1];
+    return out[2];
 }
 
 static int pack(const greedy *g, cm_value **v)
@@ -61,10 +54,10 @@ static cm_value *turn(maker *k, cm_value **carried, const void *state)
     if (k->st != CM_OK)
         return NULL;
     unpack(carried, g);
-    cm_value *logits = cm_gpt_run(k, &g->gpt, g->tokens, g->past, false);
-    step(k, g, logits, false);
+    cm_value *logits = cm_gpt_run(k, &g->gpt, g->tokens, column(k, last(k, g->tokens, 1)), g->past);
+    cm_value *more = step(k, g, logits, false);
     pack(g, carried);
-    return go_on(k, g);
+    return more;
 }
 
 static cm_status read_settings(cm_pending *u, maker *k, greedy *g)
@@ -98,9 +91,8 @@ cm_status cm_up_greedy_search(cm_pending *u)
     cm_gpt_begin(&k, &g->gpt, ids, mask, g->pad, g->past);
     g->tokens = cast(&k, ids, CM_I64);
     g->ended = cast(&k, two(&k, "Expand", number(&k, CM_I32, 0), dim(&k, ids, 0)), CM_BOOL);
-    cm_value *logits = cm_gpt_run(&k, &g->gpt, g->tokens, g->past, true);
-    step(&k, g, logits, true);
-    cm_value *more = go_on(&k, g), *carried[CM_GPT_MAX_LAYERS + 2];
+    cm_value *logits = cm_gpt_run(&k, &g->gpt, g->tokens, NULL, g->past);
+    cm_value *more = step(&k, g, logits, true), *carried[CM_GPT_MAX_LAYERS + 2];
     CM_TRY(k.st);
     int n = pack(g, carried);
     CM_TRY(cm_expression_loop(u, more, carried, n, turn, g));

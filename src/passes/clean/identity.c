@@ -120,7 +120,10 @@ CM_PASS(identity)
             continue;
         const cm_type *from = &n->in[i]->type, *to = &n->out[0]->type;
         bool same = cm_type_equal(from, to) && (from->kind != CM_TENSOR || from->rank >= 0);
-        if (!(same || n->op->id == CM_OP_IDENTITY) || !runs_forward(n))
+        bool any_shape =
+            n->op->id == CM_OP_IDENTITY || (n->op->id == CM_OP_CAST && from->kind == CM_TENSOR &&
+                                            to->kind == CM_TENSOR && from->dtype == to->dtype);
+        if (!(same || any_shape) || !runs_forward(n))
             continue;
         if (!cm_rewrite(rw, n))
             return CM_OK;

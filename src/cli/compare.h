@@ -53,7 +53,7 @@ typedef struct cm_side {
     cm_status kept_status;
 } cm_side;
 
-/* A plan, a model, or an .npz file. `s` has label, model options and target text (NULL: the CPU) filled in; to be closed
+/* A plan, a model, or an .npz file. `s` has label, model options and `target` (NULL: as the options say) filled in; to be closed
  * also after a failure. */
 cm_status cm_side_open(cm_ctx *cx, const char *path, const char *target, cm_side *s) CM_MUST_USE;
 /* Run on inputs that were made for `from` (itself or the other one); they go by name, else by place. */

@@ -42,10 +42,9 @@ cm_status cm_side_open(cm_ctx *cx, const char *path, const char *target, cm_side
     cm_arena_init(&s->arena, cx->allocator);
     if (is_npz(path))
         return open_saved(cx, s);
-    CM_TRY(cm_model_context_options(cx, &s->model, &s->target, &s->how));
     if (target)
-        CM_TRY(cm_target_parse(cx, target, &s->target));
-    s->how.target = &s->target;
+        s->model.target = target;
+    CM_TRY(cm_model_context_options(cx, &s->model, &s->target, &s->how));
     CM_TRY(cm_model_open(cx, path, &s->model, &s->opened));
     s->engine = s->opened.engine;
     return CM_OK;
@@ -82,18 +81,26 @@ cm_status cm_tensor_cast(cm_ctx *cx, cm_arena *arena, const cm_tensor *t, cm_dty
     return CM_OK;
 }
 
-/* Dense, a sub-byte element in a byte. */
+/* Sub-byte elements into a byte each. */
+static cm_status unpack(cm_ctx *cx, cm_arena *arena, cm_tensor *t)
+{
+    cm_tensor packed = *t;
+    if (!t->packed)
+        return CM_OK;
+    t->packed = false;
+    CM_TRY(new_data(cx, arena, t));
+    cm_unpack_sub_byte(t->dtype, packed.data, cm_tensor_elems(t), t->data);
+    return CM_OK;
+}
+
 static cm_status copy_plain(cm_ctx *cx, cm_arena *arena, const cm_tensor *t, cm_tensor *out)
 {
-    if (!cm_tensor_shape(out, t->dtype, t->rank, t->dims))
+    size_t bytes;
+    if (!cm_tensor_shape(out, t->dtype, t->rank, t->dims) || !cm_tensor_bytes(t, &bytes))
         return cm_fail_memory(cx);
-    out->packed = false;
-    CM_TRY(new_data(cx, arena, out));
-    if (t->packed)
-        cm_unpack_sub_byte(t->dtype, t->data, cm_tensor_elems(t), out->data);
-    else
-        cm_tensor_copy_dense(t, out->data);
-    return CM_OK;
+    out->packed = t->packed;
+    out->data = cm_arena_memdup(arena, t->data, bytes ? bytes : 1);
+    return out->data ? unpack(cx, arena, out) : cm_fail_memory(cx);
 }
 
 /* ---- Running ------------------------------------------------------------------------------------ */
@@ -141,9 +148,12 @@ static void on_step(void *user, int step, uint64_t start_ns, uint64_t end_ns)
         const cm_datum *d = v >= 0 && s->wanted[v] ? cm_context_value(s->context, v) : NULL;
         if (!d || d->kind != CM_TENSOR || d->tensor.dtype == CM_STR)
             continue;
-        if (copy_plain(&cx, &s->arena, &d->tensor, &s->kept[v]) != CM_OK) {
+        cm_status st = cm_context_copy_value(&cx, s->context, v, &s->arena, &s->kept[v]);
+        if (st == CM_OK)
+            st = unpack(&cx, &s->arena, &s->kept[v]);
+        if (st != CM_OK) {
             s->kept[v].rank = -1;
-            s->kept_status = CM_ERR_MEMORY;
+            s->kept_status = st;
         }
     }
 }
@@ -175,7 +185,7 @@ static cm_status run(cm_ctx *cx, cm_side *s, const cm_side *from, const cm_input
     CM_TRY(give_inputs(cx, s, from, in));
     CM_TRY(cm_context_run(cx, s->context));
     if (s->kept_status != CM_OK)
-        return cm_fail_memory(cx);
+        return cm_fail(cx, s->kept_status, "a layer's result could not be kept");
     return take_outputs(cx, s);
 }
 

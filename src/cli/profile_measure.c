@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/threads.h"
+#include "cli/limits_device.h"
 #include "cli/profile.h"
 
 enum { MOST_RUNS = 300, LEAST_RUNS = 3, MOST_EVENTS = 100000, TRACED = 100 };
@@ -184,6 +185,17 @@ static cm_status open_contexts(cm_ctx *cx, watcher *w, const cm_inputs *in,
     return cm_inputs_set(cx, w->watched, in);
 }
 
+static cm_status measure_limits(cm_ctx *cx, cm_profile *p)
+{
+    const cm_cpu *cpu = cm_cpu_info();
+    if (p->target.kind != CM_DEVICE_CPU)
+        return cm_limits_of_device(cx, &p->target, &p->limits, &p->launch_ns);
+    if (!cm_limits_measure(p->threads, p->target.level, (size_t)cpu->l2_bytes,
+                           (size_t)cpu->l3_bytes, &p->limits))
+        return cm_fail(cx, CM_ERR_MEMORY, "the machine's limits could not be measured");
+    return CM_OK;
+}
+
 cm_status cm_profile_measure(cm_ctx *cx, cm_engine *e, const cm_inputs *in,
                              const cm_profile_how *how, cm_profile *out)
 {
@@ -206,9 +218,6 @@ cm_status cm_profile_measure(cm_ctx *cx, cm_engine *e, const cm_inputs *in,
     CM_TRY(st);
     CM_NEW_N(cx, cx->arena, column, out->n_runs, double);
     summarise(&w, column);
-    const cm_cpu *cpu = cm_cpu_info();
-    if (!cm_limits_measure(out->threads, out->target.level, (size_t)cpu->l2_bytes,
-                           (size_t)cpu->l3_bytes, &out->limits))
-        return cm_fail(cx, CM_ERR_MEMORY, "the machine's limits could not be measured");
+    CM_TRY(measure_limits(cx, out));
     return cm_profile_judge(cx, out);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/limits_device.h"
 #include "cli/profile.h"
 #include "ops/problem.h"
 
@@ -133,7 +134,8 @@ cm_status cm_profile_describe(cm_ctx *cx, const cm_context *c, cm_profile *p)
 static double bandwidth(const cm_profile *p, double bytes)
 {
     const cm_cpu *cpu = cm_cpu_info();
-    if (bytes <= (double)cpu->l2_bytes * p->threads)
+    bool host = p->target.kind == CM_DEVICE_CPU;
+    if (bytes <= (host ? (double)cpu->l2_bytes * p->threads : (double)CM_DEVICE_CACHE_BYTES))
         return p->limits.near_bytes;
     if (p->limits.shared_bytes > 0 && bytes <= (double)cpu->l3_bytes)
         return p->limits.shared_bytes;
@@ -154,7 +156,9 @@ static bool has_type(const cm_profile *p, const cm_profile_layer *l, cm_dtype a,
 
 static double ops_limit(const cm_profile *p, const cm_profile_layer *l)
 {
-    bool bf16 = l->facts.tactic && strstr(l->facts.tactic, "bf16");
+    bool away = p->target.kind != CM_DEVICE_CPU;
+    bool bf16 = (l->facts.tactic && strstr(l->facts.tactic, "bf16")) ||
+                (away && has_type(p, l, CM_BF16, CM_F16));
     bool int8 = !strcmp(l->kind, "qmatmul") || !strcmp(l->kind, "qconv");
     if (p->limits.bf16_ops > 0 && bf16)
         return p->limits.bf16_ops;

@@ -2,7 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/report.h"
 
+#include <string.h>
+
 #include "ops/eval.h"
+#include "runtime/device.h"
 #include "runtime/internal.h"
 
 /* ---- Work ------------------------------------------------------------------------------------- */
@@ -124,11 +127,6 @@ const cm_datum *cm_context_value(const cm_context *c, int value)
     return d->kind == CM_NOTHING ? NULL : d;
 }
 
-int cm_context_n_blocks(const cm_context *c)
-{
-    return c->bound ? c->n_intervals : 0;
-}
-
 static int maker_of(const cm_engine *e, int value)
 {
     for (int i = 0; i < e->n_steps; i++)
@@ -136,6 +134,49 @@ static int maker_of(const cm_engine *e, int value)
             if (e->steps[i]->out[o].value == value)
                 return i;
     return -1;
+}
+
+/* Bytes of the value, in its own layout, from the device. */
+static cm_status download(cm_ctx *cx, const cm_context *c, int value, size_t bytes, void *to)
+{
+    const cm_device_state *d = c->device;
+    CM_TRY(d->api->download(cx, d->stream, to, d->places[value].data, bytes));
+    return d->api->wait(cx, d->stream);
+}
+
+cm_status cm_context_copy_value(cm_ctx *cx, const cm_context *c, int value, cm_arena *arena,
+                                cm_tensor *out)
+{
+    const cm_datum *d = cm_context_value(c, value);
+    int maker = maker_of(c->engine, value);
+    size_t bytes;
+    if (!d || !cm_datum_is_plain(d) || !cm_tensor_bytes(&d->tensor, &bytes))
+        return cm_fail(cx, CM_ERR_UNSUPPORTED, "it is not a plain tensor");
+    cm_tensor from = d->tensor;
+    if (!cm_tensor_shape(out, from.dtype, from.rank, from.dims))
+        return cm_fail_memory(cx);
+    out->packed = from.packed;
+    out->capacity_bytes = bytes;
+    out->data = cm_arena_alloc_n(arena, bytes ? bytes : 1, 1, 64, 0);
+    if (!out->data)
+        return cm_fail_memory(cx);
+    bool away = c->device && maker >= 0 && c->solutions[maker].away;
+    if (away && bytes) {
+        from.data = cm_arena_alloc_n(arena, bytes, 1, 64, 0);
+        if (!from.data)
+            return cm_fail_memory(cx);
+        CM_TRY(download(cx, c, value, bytes, from.data));
+    }
+    if (from.packed)
+        memcpy(out->data, from.data, bytes);
+    else if (bytes)
+        cm_tensor_copy_dense(&from, out->data);
+    return CM_OK;
+}
+
+int cm_context_n_blocks(const cm_context *c)
+{
+    return c->bound ? c->n_intervals : 0;
 }
 
 void cm_context_block(const cm_context *c, int i, cm_memory_block *out)

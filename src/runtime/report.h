@@ -19,8 +19,14 @@ typedef struct cm_layer_work {
 bool cm_context_work(cm_ctx *cx, const cm_context *c, int step, cm_layer_work *out);
 
 /* A value as it stands in the context, by index in the plan; of a step's output inside the profile function
- * this is what the step just made. NULL: nothing there. A tensor may be strided. */
+ * this is what the step just made. NULL: nothing there. A tensor may be strided; its data is not to be read
+ * where a device made it. */
 const cm_datum *cm_context_value(const cm_context *c, int value);
+
+/* The same as a dense tensor on the host, in `arena`, wherever it lies; sub-byte elements packed as they are
+ * there. Fails where it is not a plain tensor. */
+cm_status cm_context_copy_value(cm_ctx *cx, const cm_context *c, int value, cm_arena *arena,
+                                cm_tensor *out) CM_MUST_USE;
 
 /* A piece of a bound context's arena. */
 typedef struct cm_memory_block {

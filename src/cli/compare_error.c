@@ -109,7 +109,10 @@ void cm_error_measure(const cm_tensor *a, const cm_tensor *b, cm_error *out)
         out->mean_abs = s.abs / (double)s.finite;
         out->mean_rel = s.rel / (double)s.finite;
     }
-    if (s.aa > 0 && s.bb > 0)
+    if (out->n && !s.finite) { /* nothing to say but that */
+        out->cosine = out->broken ? 0 : 1;
+        out->snr_db = out->broken ? -INFINITY : INFINITY;
+    } else if (s.aa > 0 && s.bb > 0)
         out->cosine = s.ab / sqrt(s.aa) / sqrt(s.bb);
     else
         out->cosine = s.aa == s.bb ? 1 : 0;

@@ -1,212 +1,49 @@
 /* debug.c -- `cameo debug`: find what is to blame for a wrong answer.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "cli/debug.h"
+
 #include <string.h>
 
-#include "api/verify.h"
-#include "base/map.h"
 #include "base/str.h"
-#include "cli/model.h"
 
-typedef struct {
-    cm_model_options model;
-    const char *inputs;
-    int64_t random;
-    double tolerance;
-} debug_options;
+static const struct {
+    const char *name;
+    cm_status (*run)(cm_ctx *cx, const cm_debug_options *o, const char *path, bool *found);
+} ways[] = {
+    {"bisect", cm_debug_bisect},
+    {"reduce", cm_debug_reduce},
+    {"precision", cm_debug_precision},
+};
 
-/* ---- bisect --------------------------------------------------------------------------------- */
-
-/* The one rewrite looked for, seen as it is made. */
-typedef struct {
-    int64_t number;
-    const char *pass, *op, *node;
-    cm_arena *arena;
-} culprit;
-
-static void see_rewrite(void *user, const char *pass, const cm_node *n, int64_t number)
+static cm_status find_way(cm_ctx *cx, const char *name, int *out)
 {
-    culprit *c = user;
-    if (number != c->number)
-        return;
-    c->pass = pass;
-    c->op = n ? n->op->name : "?";
-    c->node = n ? cm_arena_strdup(c->arena, n->name) : "?";
-}
-
-typedef struct {
-    const debug_options *o;
-    const char *path;
-    cm_inputs in;
-    cm_arena arena; /* of `wanted` */
-    cm_answers wanted;
-    double tolerance;
-} search;
-
-static cm_status import_and_optimise(cm_ctx *cx, const search *s, int64_t limit, culprit *seen,
-                                     int64_t *rewrites, cm_model *m)
-{
-    cm_compile_options co;
-    CM_TRY(cm_model_compile_options(cx, &s->o->model, &co));
-    CM_TRY(cm_model_import(cx, s->path, &s->o->model, m));
-    co.optimise.stop_after_rewrite = limit;
-    if (seen) {
-        co.optimise.on_rewrite = see_rewrite;
-        co.optimise.user = seen;
-    }
-    return limit ? cm_optimise(cx, m->network, &co.optimise, rewrites, NULL) : CM_OK;
-}
-
-/* With `limit` rewrites, how far are the answers? A network that fails is infinitely far. */
-static cm_status distance_after(cm_ctx *cx, const search *s, int64_t limit, int64_t *rewrites,
-                                cm_difference *d)
-{
-    cm_model m;
-    cm_answers found;
-    cm_arena arena;
-    cm_arena_init(&arena, cx->allocator);
-    *d = (cm_difference){.output = ""};
-    cm_status st = import_and_optimise(cx, s, limit, NULL, rewrites, &m);
-    if (st == CM_OK)
-        st = cm_answer(cx, m.network, s->in.datum, (int)s->o->model.threads, &arena, &found);
-    if (st == CM_OK) {
-        cm_answers_compare(&found, &s->wanted, d);
-    } else if (st != CM_ERR_CANCELLED && st != CM_ERR_MEMORY) {
-        d->distance = __builtin_inf();
-        snprintf(d->what, sizeof d->what, "%.150s", cx->message);
-        st = CM_OK;
-    }
-    cm_model_close(&m);
-    cm_arena_deinit(&arena);
-    return st;
-}
-
-/* The network after `limit` rewrites as text, in the verb's arena. */
-static cm_status text_after(cm_ctx *cx, const search *s, int64_t limit, culprit *seen,
-                            const char **out)
-{
-    cm_model m;
-    cm_buf b;
-    cm_buf_init(&b, cx->allocator);
-    cm_status st = import_and_optimise(cx, s, limit, seen, NULL, &m);
-    if (m.network) /* also when the rewrite left it wrong */
-        cm_network_print(m.network, 16, &b);
-    *out = cm_arena_strdup(cx->arena, cm_buf_text(&b));
-    cm_buf_deinit(&b);
-    cm_model_close(&m);
-    return *out && (st == CM_OK || st == CM_ERR_INTERNAL) ? CM_OK : st;
-}
-
-static cm_status lines_of(cm_ctx *cx, const char *text, cm_map *out)
-{
-    cm_map_init(out, cx->arena);
-    while (*text) {
-        size_t n = strcspn(text, "\n");
-        const char *line = cm_arena_strndup(cx->arena, text, n);
-        if (!line || !cm_map_put(out, line, (void *)line))
-            return cm_fail_memory(cx);
-        text += n + (text[n] != 0);
-    }
-    return CM_OK;
-}
-
-/* Lines of one text that the other does not have. */
-static void print_only_in(const cm_map *a, const cm_map *b, char mark)
-{
-    for (size_t i = 0; i < a->n; i++)
-        if (!cm_map_has(b, a->entries[i].key))
-            printf("  %c %s\n", mark, a->entries[i].key);
-}
-
-static cm_status report(cm_ctx *cx, const search *s, int64_t bad, const cm_difference *d)
-{
-    culprit c = {.number = bad, .pass = "?", .op = "?", .node = "?", .arena = cx->arena};
-    const char *before, *after;
-    cm_map a, b;
-    CM_TRY(text_after(cx, s, bad - 1, NULL, &before));
-    CM_TRY(text_after(cx, s, bad, &c, &after));
-    CM_TRY(lines_of(cx, before, &a));
-    CM_TRY(lines_of(cx, after, &b));
-    printf("rewrite %lld, of pass %s, at %s '%s'\n", (long long)bad, c.pass, c.op,
-           c.node ? c.node : "?");
-    printf("output '%s': %s (%.3g of its scale, allowed %.3g)\n", d->output, d->what, d->distance,
-           s->tolerance);
-    print_only_in(&a, &b, '-');
-    print_only_in(&b, &a, '+');
-    return CM_OK;
-}
-
-static cm_status search_rewrite(cm_ctx *cx, search *s, int64_t *bad, cm_difference *d)
-{
-    int64_t good = 0, total = 0;
-    *bad = 0;
-    CM_TRY(distance_after(cx, s, INT64_MAX, &total, d));
-    if (d->distance <= s->tolerance) {
-        printf("nothing to blame: after %lld rewrites the worst difference is %.3g of an output's "
-               "scale, allowed %.3g\n",
-               (long long)total, d->distance, s->tolerance);
-        return CM_OK;
-    }
-    for (*bad = total ? total : 1; total == 0; *bad *= 2) { /* failed midway: it must be counted */
-        cm_difference probe;
-        CM_TRY(distance_after(cx, s, *bad, NULL, &probe));
-        if (probe.distance > s->tolerance)
-            break;
-    }
-    while (*bad - good > 1) {
-        cm_difference probe;
-        int64_t middle = good + (*bad - good) / 2;
-        CM_TRY(distance_after(cx, s, middle, NULL, &probe));
-        if (probe.distance <= s->tolerance) {
-            good = middle;
-        } else {
-            *bad = middle;
-            *d = probe;
+    const char *names[CM_COUNT(ways)];
+    for (int i = 0; i < CM_COUNT(ways); i++) {
+        names[i] = ways[i].name;
+        if (!strcmp(name, names[i])) {
+            *out = i;
+            return CM_OK;
         }
     }
-    return CM_OK;
+    const char *near = cm_suggest(name, names, CM_COUNT(ways));
+    return cm_fail(cx, CM_ERR_ARGUMENT,
+                   near ? "debug knows no '%s'; did you mean '%s'?"
+                        : "debug knows no '%s'; it knows bisect, reduce and precision",
+                   name, near);
 }
-
-static cm_status bisect(cm_ctx *cx, const debug_options *o, const char *path, bool *found)
-{
-    search s = {.o = o, .path = path};
-    cm_model m;
-    cm_difference d;
-    int64_t bad = 0;
-    cm_arena_init(&s.arena, cx->allocator);
-    cm_status st = cm_model_import(cx, path, &o->model, &m);
-    if (st == CM_OK)
-        st = cm_inputs_of_network(cx, m.network, &o->model, o->inputs, (uint64_t)o->random, &s.in);
-    if (st == CM_OK) {
-        s.tolerance = cm_tolerance_for(m.network, o->tolerance);
-        st = cm_answer(cx, m.network, s.in.datum, (int)o->model.threads, &s.arena, &s.wanted);
-    }
-    cm_model_close(&m);
-    if (st == CM_OK)
-        st = search_rewrite(cx, &s, &bad, &d);
-    if (st == CM_OK && bad)
-        st = report(cx, &s, bad, &d);
-    *found = bad != 0;
-    cm_arena_deinit(&s.arena);
-    return st;
-}
-
-/* ---- The verb ------------------------------------------------------------------------------- */
 
 static int run(cm_ctx *cx, void *options, int n_args, const char **args)
 {
-    static const char *const names[] = {"bisect"};
     bool found = false;
-    if (n_args > 0 && strcmp(args[0], "bisect") != 0) {
-        const char *near = cm_suggest(args[0], names, CM_COUNT(names));
-        return cm_cli_failed(cx,
-                             cm_fail(cx, CM_ERR_ARGUMENT,
-                                     near ? "debug knows no '%s'; did you mean '%s'?"
-                                          : "debug knows no '%s'; try 'cameo debug bisect MODEL'",
-                                     args[0], near));
-    }
-    if (n_args != 2)
-        return cm_cli_failed(cx, cm_fail(cx, CM_ERR_ARGUMENT, "debug bisect needs one model"));
-    cm_status st = bisect(cx, options, args[1], &found);
+    int way = 0;
+    if (n_args < 1)
+        return cm_cli_failed(
+            cx, cm_fail(cx, CM_ERR_ARGUMENT, "debug needs bisect, reduce or precision"));
+    cm_status st = find_way(cx, args[0], &way);
+    if (st == CM_OK && n_args != 2)
+        st = cm_fail(cx, CM_ERR_ARGUMENT, "debug %s needs one model", ways[way].name);
+    if (st == CM_OK)
+        st = ways[way].run(cx, options, args[1], &found);
     if (st != CM_OK)
         return cm_cli_failed(cx, st);
     return found ? CM_EXIT_FAILED : CM_EXIT_OK;
@@ -214,34 +51,53 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
 
 static void defaults(void *options)
 {
-    debug_options *o = options;
+    cm_debug_options *o = options;
     o->random = 1;
-    o->tolerance = 1e-4;
+    o->fails_with = -1;
 }
 
 static const cm_cli_option table[] = {
-    {"inputs", "FILE", "inputs to compare with: .npz, .npy or .pb", CM_OPT_TEXT,
-     offsetof(debug_options, inputs)},
+    {"inputs", "FILE", "inputs to run on: .npz, .npy or .pb (precision: several)", CM_OPT_TEXTS,
+     offsetof(cm_debug_options, inputs)},
     {"random", "SEED", "random data for inputs that were not given (default 1)", CM_OPT_INT,
-     offsetof(debug_options, random)},
-    {"tolerance", "X", "how far answers may move, relative to their scale (default 1e-4)",
-     CM_OPT_REAL, offsetof(debug_options, tolerance)},
-    CM_MODEL_OPTIONS(debug_options, model),
+     offsetof(cm_debug_options, random)},
+    {"tolerance", "X",
+     "how far answers may move, relative to their scale (default 1e-4; precision: 1e-2)",
+     CM_OPT_REAL, offsetof(cm_debug_options, tolerance)},
+    {"check", "COMMAND",
+     "reduce: run on each model, {} is its file; exit code 0: the model is fine", CM_OPT_TEXT,
+     offsetof(cm_debug_options, check)},
+    {"output", "FILE", "reduce: the smallest model that fails (default reduced.onnx)", CM_OPT_TEXT,
+     offsetof(cm_debug_options, output)},
+    {"fails-with", "CODE", "reduce: only this exit code of the check counts as failing", CM_OPT_INT,
+     offsetof(cm_debug_options, fails_with)},
+    {"show-checks", NULL, "reduce: let the check print", CM_OPT_FLAG,
+     offsetof(cm_debug_options, show_checks)},
+    CM_MODEL_OPTIONS(cm_debug_options, model),
 };
 
 const cm_cli_verb cm_verb_debug = {
     .name = "debug",
     .summary = "find what is to blame for a wrong answer",
-    .usage = "bisect [OPTION]... MODEL",
+    .usage = "bisect|reduce|precision [OPTION]... MODEL",
     .details =
         "bisect runs the model as it is written, then with more and fewer of the optimiser's\n"
         "rewrites, until the one rewrite is found that changes an answer. It prints the pass, the\n"
         "number of the rewrite (for --stop-after-rewrite), the node, and the lines of the network\n"
-        "that the rewrite changed. The exit code is 1 when there is something to blame.",
+        "that the rewrite changed. The exit code is 1 when there is something to blame.\n\n"
+        "reduce cuts a model to the fewest nodes that still fail --check, a command of yours; "
+        "what\n"
+        "a cut leaves open becomes an input. It writes the model to --output.\n\n"
+        "precision finds the nodes that must stay in float32 when the rest is in --precision "
+        "(fp16\n"
+        "or bf16; default fp16) for outputs to stay within --tolerance, says why, and prints them\n"
+        "for --keep-fp32. The exit code is 1 when there are any.",
     .examples = "  cameo debug bisect model.onnx\n"
                 "  cameo debug bisect model.onnx --inputs sample.npz --tolerance 1e-3\n"
-                "  cameo debug bisect model.onnx --random 7 --dim batch=2\n",
-    .options_bytes = sizeof(debug_options),
+                "  cameo debug reduce model.onnx --check 'python check.py {}' --output small.onnx\n"
+                "  cameo debug reduce model.onnx --check 'cameo compare {} --no-optimise-a'\n"
+                "  cameo debug precision model.onnx --precision fp16 --tolerance 1e-2\n",
+    .options_bytes = sizeof(cm_debug_options),
     .options = table,
     .n_options = CM_COUNT(table),
     .defaults = defaults,

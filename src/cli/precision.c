@@ -2,8 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cli/precision.h"
 
-#include "api/precision.h"
-
 typedef struct {
     cm_model_options model; /* in float32 */
     const cm_texts *samples;
@@ -107,4 +105,23 @@ cm_status cm_measure_precision(cm_ctx *cx, const char *path, const cm_measure_op
     if (!o->quiet)
         explain(best, o->tolerance);
     return CM_OK;
+}
+
+cm_status cm_measure_type(cm_ctx *cx, const char *path, const cm_measure_options *o,
+                          cm_precision small, cm_precision_result *out)
+{
+    measuring w = {.model = *o->model, .samples = &o->samples, .path = path};
+    cm_precision_job job = {.make = make_network,
+                            .feed = feed,
+                            .user = &w,
+                            .n_samples = o->samples.n ? o->samples.n : 2,
+                            .tolerance = o->tolerance,
+                            .threads = (int)o->model->threads};
+    w.model.precision = NULL;
+    CM_TRY(cm_model_compile_options(cx, &w.model, &job.compile));
+    job.compile.optimise.precision = small;
+    CM_NEW_N(cx, cx->arena, w.inputs, job.n_samples, cm_inputs);
+    cm_status st = cm_precision_search(cx, cx->arena, &job, out);
+    cm_model_close(&w.m);
+    return st;
 }

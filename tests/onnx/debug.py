@@ -1,4 +1,5 @@
-"""debug.py -- `cameo debug bisect` blames the one rewrite that moves an answer; `cameo explain` says why not.
+"""debug.py -- `cameo debug`: bisect blames one rewrite, reduce cuts a model down, precision finds what must stay in
+float32; `cameo explain` says why not.
 
 Usage: debug.py CAMEO
 
@@ -103,7 +104,89 @@ def bisects(cameo, folder):
     assert blame(cameo, model, folder, 1e-9) == "fuse_layer_norm"
     assert blame(cameo, model, folder, 1e-5, "--precision", "bf16") == "precision"
     assert "needs one model" in says(cameo, "debug", "bisect", rc=2)
+    assert "needs bisect, reduce or precision" in says(cameo, "debug", rc=2)
     assert "did you mean 'bisect'" in says(cameo, "debug", "bisekt", model, rc=2)
+
+
+def long_chain(path, n):
+    """n nodes in a row with branches; a bad one in the middle, and one more that only counts with another."""
+    nodes, x = [], "x"
+    for i in range(n // 3):
+        bad = {n // 6: "Elu", n // 9: "Selu", n // 4: "Softsign"}.get(i, "Relu")
+        nodes += [node("Mul", [x, "k"], [f"m{i}"], f"mul{i}"), node(bad, [f"m{i}"], [f"r{i}"], f"act{i}"),
+                  node("Add", [f"r{i}", x], [f"a{i}"], f"add{i}")]
+        x = f"a{i}"
+    nodes.append(node("Identity", [x], ["y"], "end"))
+    save(path, nodes, {"x": ["n", 4]}, {"y": ["n", 4]}, {"k": np.full(4, 0.5, np.float32)})
+
+
+def reshaped(path):
+    """Shape arithmetic leads to a reshape: cut off from it, the reshape still knows its shape."""
+    nodes = [node("Relu", ["x"], ["r"], "first"), node("Shape", ["w"], ["s"], "shape"),
+             node("Gather", ["s", "zero"], ["g"], "size"), node("Unsqueeze", ["g", "axis"], ["u"], "size1"),
+             node("Concat", ["u", "rest"], ["c"], "shape2", axis=0), node("Reshape", ["r", "c"], ["t"], "reshape"),
+             node("Elu", ["t"], ["e"], "bad"), node("Relu", ["e"], ["y"], "last")]
+    save(path, nodes, {"x": [2, 6]}, {"y": [3, 4]},
+         {"w": np.zeros((3, 5), np.float32), "zero": np.array(0), "axis": np.array([0]), "rest": np.array([-1])})
+
+
+def reduces(cameo, folder):
+    model, small = os.path.join(folder, "long.onnx"), os.path.join(folder, "small model's.onnx")
+    long_chain(model, 600)
+    assert len(onnx.load(model).graph.node) >= 600
+
+    def reduce(check, *options, source=model):
+        text = says(cameo, "debug", "reduce", source, "--check", check, "--output", small, *options, rc=1)
+        m = re.search(r": (\d+) of (\d+) nodes still fail, found by (\d+) checks", text)
+        assert m, text
+        onnx.checker.check_model(onnx.load(small), full_check=True)
+        return [n.op_type for n in onnx.load(small).graph.node], int(m[1]), int(m[3])
+
+    ops, n, checks = reduce("! grep -q Elu {}")
+    assert ops == ["Elu"] and n == 1 and checks < 40, (ops, n, checks)
+    ops, n, checks = reduce("! { grep -q Selu {} && grep -q Softsign {}; }")
+    assert sorted(ops) == ["Selu", "Softsign"] and n == 2 and checks < 150, (ops, n, checks)
+    ops, n, _ = reduce("if grep -q Elu {}; then exit 3; fi; exit 1", "--fails-with", "3")
+    assert ops == ["Elu"] and n == 1, ops
+    assert not [f for f in os.listdir(folder) if "try" in f], os.listdir(folder)
+    shaped = os.path.join(folder, "reshaped.onnx")
+    reshaped(shaped)
+    ops, n, _ = reduce("! { grep -q Reshape {} && grep -q Elu {}; }", source=shaped)
+    found = onnx.load(small).graph
+    assert ops == ["Reshape", "Elu"] and len(found.input) == 1 and len(found.initializer) == 1, found
+    for check, words in (("true {}", "finds nothing wrong"), ("no-such-command {}", "cannot run"), ("false", "must stand for")):
+        text = says(cameo, "debug", "reduce", model, "--check", check, "--output", small, rc=2)
+        assert words in text, text
+    assert "needs --check" in says(cameo, "debug", "reduce", model, rc=2)
+
+
+def overflowing(path):
+    """Products in a row; what one hands to the next is beyond float16's range."""
+    names = ["first", "second", "large", "back", "last"]
+    scales = [1 / 16, 1 / 16, 4000, 1 / 4000, 1 / 256]
+    nodes, x = [], "x"
+    for name in names:
+        nodes.append(node("MatMul", [x, "w_" + name], ["y" if name == "last" else "p_" + name], name))
+        x = "p_" + name
+        if name in ("first", "second"):
+            nodes.append(node("Tanh", [x], ["t_" + name], name + "_bounded"))
+            x = "t_" + name
+    save(path, nodes, {"x": [8, 256]}, {"y": [8, 256]},
+         {"w_" + n: rng.standard_normal((256, 256), np.float32) * np.float32(s) for n, s in zip(names, scales)})
+
+
+def finds_precision(cameo, folder):
+    model = os.path.join(folder, "overflowing.onnx")
+    overflowing(model)
+    text = says(cameo, "debug", "precision", model, "--precision", "fp16", "--tolerance", "1e-2", rc=1)
+    assert re.search(r"(large: reaches|back: reads values up to) [\d.e+]+, beyond float16's 65504", text), text
+    kept = re.search(r"--precision fp16 --keep-fp32 (\S+)", text)[1].split(",")
+    assert {"large", "back"} & set(kept) and not set(kept) & {"first", "second", "last"}, kept
+    says(cameo, "compare", model, "--precision-b", "fp16", "--keep-fp32", ",".join(kept))
+    says(cameo, "compare", model, "--precision-b", "fp16", rc=1)
+    text = says(cameo, "debug", "precision", model, "--precision", "bf16", "--tolerance", "0.2")
+    assert "must stay" not in text and re.search(r"(\d+) of \1 nodes can be in bf16", text), text
+    assert "wants fp16 or bf16" in says(cameo, "debug", "precision", model, "--precision", "tf32", rc=2)
 
 
 def explains(cameo, folder):
@@ -124,7 +207,7 @@ def explains(cameo, folder):
 
 def main():
     cameo, wrong = sys.argv[1], 0
-    for test in (bisects, explains):
+    for test in (bisects, reduces, finds_precision, explains):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 test(cameo, folder)

@@ -80,6 +80,13 @@ $(B)/src/cpu/avx512/%.o: CFLAGS += $(AVX512_FLAGS) $(KERNEL_OPT)
 $(B)/src/cpu/amx/%.o:    CFLAGS += $(AVX512_FLAGS) -mamx-tile -mamx-bf16 -mamx-int8 $(KERNEL_OPT)
 $(B)/src/cpu/generic/%.o: CFLAGS += $(KERNEL_OPT)
 
+# Weights packed in a plan are used by the kernels that packed them, and by no others.
+CPU_FILES := $(sort $(wildcard src/cpu/*.[ch] src/cpu/*/*.[ch]))
+$(B)/gen/packing_id.h: $(CPU_FILES)
+	@mkdir -p $(@D)
+	@cat $^ | sha256sum | sed 's/^\(.\{16\}\).*/#define CM_PACKING_ID UINT64_C(0x\1)/' > $@
+$(B)/src/runtime/packed.o $(B)/src/runtime/packed_export.o: $(B)/gen/packing_id.h
+
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<

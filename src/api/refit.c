@@ -20,6 +20,7 @@ static cm_status read_plan(job *j, const char *path)
 {
     CM_TRY(cm_file_map(j->cx, path, &j->file));
     CM_TRY(cm_plan_read(j->cx, &j->arena, j->file.data, j->file.n, &j->plan));
+    cm_plan_drop_besides(j->plan); /* transforms of weights are made when a plan is opened */
     return j->plan->build ? CM_OK
                           : cm_fail(j->cx, CM_ERR_ARGUMENT,
                                     "the plan does not say how it was built: only plans built from "
@@ -68,6 +69,7 @@ static cm_status write_plan(job *j, const char *path, cm_refit_report *report)
     cm_plan *p = j->fresh;
     p->n_targets = j->plan->n_targets;
     p->targets = j->plan->targets;
+    CM_TRY(cm_plan_pack_like(j->cx, &j->arena, j->plan, p, &j->constants));
     *report = (cm_refit_report){.was_stripped = j->plan->stripped, .n_targets = p->n_targets};
     for (int i = 0; i < p->n_values; i++)
         report->n_constants += p->values[i].storage == CM_STORE_CONSTANT;

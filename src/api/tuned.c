@@ -4,6 +4,17 @@
 
 #include <string.h>
 
+bool cm_pack_parse(const char *text, cm_pack_level *out)
+{
+    static const char *const names[] = {"off", "on", "all"};
+    for (int i = 0; i < CM_COUNT(names); i++)
+        if (!strcmp(text, names[i])) {
+            *out = (cm_pack_level)i;
+            return true;
+        }
+    return false;
+}
+
 /* The shapes to tune for; false: one is open. */
 static bool shapes_of(const cm_engine *e, const cm_tuned_options *o, cm_tensor *out)
 {
@@ -123,46 +134,79 @@ static cm_status add_target(cm_ctx *cx, cm_plan *p, const cm_target *target, con
     return CM_OK;
 }
 
-static cm_status write_tuned(cm_ctx *cx, cm_plan *p, const cm_tensor *const *constants,
-                             const cm_target *target, const cm_buf *section, const char *path)
-{
-    if (section->n)
-        CM_TRY(add_target(cx, p, target, section));
-    return cm_plan_write_file(cx, p, constants, path);
-}
-
-static cm_status tune_lowered(cm_ctx *cx, cm_plan *p, const cm_tensor *const *constants,
-                              const cm_tuned_options *o, const place *where, cm_buf *section,
-                              cm_tune_report *report)
-{
-    cm_engine *e;
+/* A plan while it is tuned and written. */
+typedef struct {
+    cm_engine *engine;
+    cm_context *context; /* bound as the plan will run: what it packed is written */
+    place where;
     cm_timings table;
-    CM_TRY(cm_engine_open_lowered(cx, p, constants, &e));
-    init_table(&table, cx->allocator, where);
-    cm_status st = make_section(cx, e, o, where, &table, report, section);
-    cm_timings_deinit(&table);
-    cm_engine_release(e);
-    return st;
+    cm_buf section;
+    bool strip; /* write no weights at all */
+} tuning;
+
+static cm_status tuning_init(cm_ctx *cx, const cm_tuned_options *o, tuning *t)
+{
+    *t = (tuning){0};
+    CM_TRY(find_place(cx, o, &t->where));
+    init_table(&t->table, cx->allocator, &t->where);
+    cm_buf_init(&t->section, cx->allocator);
+    return CM_OK;
 }
 
-/* Whoever stopped the tuner wants what is known by then: the plan is written all the same. */
-static cm_status write_at_last(cm_ctx *cx, cm_plan *p, const cm_tensor *const *constants,
-                               const cm_target *target, const cm_buf *section, const char *path,
-                               bool stopped)
+static void tuning_deinit(tuning *t)
 {
-    const atomic_bool *cancel = cx->cancel;
-    cm_progress_fn progress = cx->progress;
-    if (stopped) {
-        cx->cancel = NULL;
-        cx->progress = NULL;
+    cm_context_destroy(t->context);
+    cm_engine_release(t->engine);
+    cm_buf_deinit(&t->section);
+    cm_timings_deinit(&t->table);
+    cm_target_release(&t->where.target, t->where.held);
+}
+
+/* `plan` and `constants` with packed weights, where the shapes to pack for are known. */
+static cm_status pack(cm_ctx *cx, tuning *t, const cm_tuned_options *o, cm_plan *plan,
+                      const cm_tensor *const **constants)
+{
+    cm_tensor *shapes;
+    cm_plan_drop_besides(plan);
+    plan->n_packed = 0;
+    CM_NEW_N(cx, cx->arena, shapes, cm_engine_n_inputs(t->engine), cm_tensor);
+    if (o->pack && t->where.target.kind != CM_DEVICE_CPU) /* as they were for the CPU */
+        return cm_plan_pack_like(cx, cx->arena, cm_engine_plan(t->engine), plan, constants);
+    if (!o->pack || !shapes_of(t->engine, o, shapes))
+        return CM_OK;
+    const cm_context_options co = {
+        .threads = o->tune.threads, .target = &t->where.target, .timings = &t->table};
+    CM_TRY(cm_context_create(cx, t->engine, &co, &t->context));
+    for (int i = 0; i < cm_engine_n_inputs(t->engine); i++)
+        CM_TRY(cm_context_set_shape(cx, t->context, i, shapes[i].rank, shapes[i].dims));
+    CM_TRY(cm_context_bind(cx, t->context));
+    return cm_context_packed(cx, t->context, plan, *constants, o->pack == CM_PACK_ALL, constants);
+}
+
+/* Measure, pack, write. Whoever stopped the tuner wants what is known by then: the plan is written all the
+ * same. */
+static cm_status tune_and_write(cm_ctx *cx, tuning *t, const cm_tensor *const *constants,
+                                const cm_tuned_options *o, const char *path, cm_tune_report *report)
+{
+    cm_plan plan = *cm_engine_plan(t->engine);
+    cm_ctx inner = *cx;
+    CM_TRY(make_section(cx, t->engine, o, &t->where, &t->table, report, &t->section));
+    if (report->stopped) {
+        inner.cancel = NULL;
+        inner.progress = NULL;
     }
-    cm_status st = cm_report(cx, "writing", 0, 1);
+    cm_status st = cm_report(&inner, "writing", 0, 1);
+    if (st == CM_OK && t->section.n)
+        st = add_target(&inner, &plan, &t->where.target, &t->section);
     if (st == CM_OK)
-        st = write_tuned(cx, p, constants, target, section, path);
+        st = pack(&inner, t, o, &plan, &constants);
+    plan.stripped = t->strip;
     if (st == CM_OK)
-        st = cm_report(cx, "writing", 1, 1);
-    cx->cancel = cancel;
-    cx->progress = progress;
+        st = cm_plan_write_file(&inner, &plan, constants, path);
+    if (st == CM_OK)
+        st = cm_report(&inner, "writing", 1, 1);
+    if (st != CM_OK)
+        memcpy(cx->message, inner.message, sizeof cx->message);
     return st;
 }
 
@@ -172,21 +216,17 @@ cm_status cm_compile_tuned(cm_ctx *cx, cm_network *g, const cm_compile_options *
     cm_arena arena;
     cm_plan *plan;
     const cm_tensor *const *constants;
-    place where;
-    cm_buf section;
+    tuning t;
     *report = (cm_tune_report){0};
-    CM_TRY(find_place(cx, o, &where));
+    CM_TRY(tuning_init(cx, o, &t));
+    t.strip = co && co->strip_weights;
     cm_arena_init(&arena, cx->allocator);
-    cm_buf_init(&section, cx->allocator);
     cm_status st = cm_compile(cx, &arena, g, co, &plan, &constants);
-    if (st == CM_OK && (o->tune.level != CM_TUNE_OFF || where.held))
-        st = tune_lowered(cx, plan, constants, o, &where, &section, report);
-    if (st == CM_OK) {
-        plan->stripped = co && co->strip_weights;
-        st = write_at_last(cx, plan, constants, &where.target, &section, path, report->stopped);
-    }
-    cm_target_release(&where.target, where.held);
-    cm_buf_deinit(&section);
+    if (st == CM_OK)
+        st = cm_engine_open_lowered(cx, plan, constants, &t.engine);
+    if (st == CM_OK)
+        st = tune_and_write(cx, &t, constants, o, path, report);
+    tuning_deinit(&t);
     cm_arena_deinit(&arena);
     return st;
 }
@@ -205,21 +245,15 @@ static void take_known(cm_ctx *cx, const cm_plan *p, const cm_target *target, cm
 cm_status cm_plan_tune(cm_ctx *cx, cm_engine *e, const cm_tuned_options *o, const char *path,
                        cm_tune_report *report)
 {
-    cm_timings table;
-    place where;
-    cm_buf section;
     const cm_tensor *const *constants;
-    cm_plan p = *cm_engine_plan(e);
-    CM_TRY(cm_engine_constants(cx, e, &constants));
-    CM_TRY(find_place(cx, o, &where));
-    cm_buf_init(&section, cx->allocator);
-    init_table(&table, cx->allocator, &where);
-    take_known(cx, &p, &where.target, &table);
-    cm_status st = make_section(cx, e, o, &where, &table, report, &section);
+    tuning t;
+    *report = (cm_tune_report){0};
+    CM_TRY(tuning_init(cx, o, &t));
+    t.engine = cm_engine_retain(e);
+    take_known(cx, cm_engine_plan(e), &t.where.target, &t.table);
+    cm_status st = cm_engine_constants(cx, e, &constants);
     if (st == CM_OK)
-        st = write_tuned(cx, &p, constants, &where.target, &section, path);
-    cm_timings_deinit(&table);
-    cm_target_release(&where.target, where.held);
-    cm_buf_deinit(&section);
+        st = tune_and_write(cx, &t, constants, o, path, report);
+    tuning_deinit(&t);
     return st;
 }

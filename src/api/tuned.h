@@ -6,21 +6,31 @@
 #include "api/compile.h"
 #include "tune/tune.h"
 
+/* Which weights a plan holds as the kernels chosen here want them. */
+typedef enum {
+    CM_PACK_OFF, /* none: they are packed when it is opened */
+    CM_PACK_ON,  /* in place of the plain ones, where the packing can be undone */
+    CM_PACK_ALL, /* and besides, where it cannot: a larger plan */
+} cm_pack_level;
+bool cm_pack_parse(const char *text, cm_pack_level *out); /* "off", "on", "all" */
+
 typedef struct cm_tuned_options {
     cm_tune_options tune;
     const char *cache; /* timing cache file, NULL: none */
+    cm_pack_level pack;
     /* The shape to tune input i for into dims (rank as the type says); false: there is none, and the plan is
      * not tuned. NULL: every dim must be a number. */
     bool (*shape)(void *user, const cm_engine *e, int i, int64_t *dims);
     void *user;
 } cm_tuned_options;
 
-/* As cm_compile_file, with a section of measurements for this machine. *report may say that nothing was
- * tuned because a size is open: `problems` is 0. */
+/* As cm_compile_file, with a section of measurements for this machine, and weights packed for it. *report may
+ * say that nothing was tuned because a size is open (`problems` is 0); then nothing is packed either. */
 cm_status cm_compile_tuned(cm_ctx *cx, cm_network *g, const cm_compile_options *o,
                            const cm_tuned_options *t, const char *path,
                            cm_tune_report *report) CM_MUST_USE;
-/* An opened plan again, with more measurements for this machine; its other sections stay. */
+/* An opened plan again, with more measurements for this machine; those of others stay. Weights are packed for
+ * this machine, or plain again. */
 cm_status cm_plan_tune(cm_ctx *cx, cm_engine *e, const cm_tuned_options *t, const char *path,
                        cm_tune_report *report) CM_MUST_USE;
 

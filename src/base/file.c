@@ -59,13 +59,28 @@ cm_status cm_file_map(cm_ctx *cx, const char *path, cm_mapping *out)
     return st;
 }
 
-void cm_file_forget(const cm_mapping *m, const void *p, size_t n)
+/* Pages that lie wholly inside; a hint, so it may fail. */
+static void advise(const cm_mapping *m, const void *p, size_t n, int advice)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), base = (uintptr_t)m->data;
     uintptr_t begin = ((uintptr_t)p + page - 1) & ~(page - 1),
               end = ((uintptr_t)p + n) & ~(page - 1);
     if (m->n && begin >= base && begin < end && end <= base + m->n)
-        (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+        (void)madvise((void *)begin, end - begin, advice);
+}
+
+void cm_file_forget(const cm_mapping *m, const void *p, size_t n)
+{
+    advise(m, p, n, MADV_DONTNEED);
+}
+
+void cm_file_expect(const cm_mapping *m, const void *p, size_t n)
+{
+#ifdef MADV_POPULATE_READ
+    advise(m, p, n, MADV_POPULATE_READ);
+#else
+    advise(m, p, n, MADV_WILLNEED);
+#endif
 }
 
 void cm_file_unmap(cm_mapping *m)

@@ -15,6 +15,8 @@ cm_status cm_file_map(cm_ctx *cx, const char *path, cm_mapping *out) CM_MUST_USE
 void cm_file_unmap(cm_mapping *m);
 /* The bytes will not be read for a while: their pages need not stay in memory. They can still be read. */
 void cm_file_forget(const cm_mapping *m, const void *p, size_t n);
+/* The bytes will be read soon: map their pages all at once rather than fault by fault. */
+void cm_file_expect(const cm_mapping *m, const void *p, size_t n);
 /* Write to a temporary file beside `path`, then rename: readers never see half a file. */
 cm_status cm_file_write(cm_ctx *cx, const char *path, const void *data, size_t n) CM_MUST_USE;
 

@@ -10,7 +10,8 @@ typedef struct cm_tune_flags {
     const char *level; /* off, quick, full */
     double budget;
     const char *cache;
-    cm_texts shapes; /* INPUT=AxB for inputs that have symbolic dims */
+    cm_texts shapes;  /* INPUT=AxB for inputs that have symbolic dims */
+    const char *pack; /* off, on, all; NULL: on, unless nothing is tuned */
 } cm_tune_flags;
 
 /* clang-format off */
@@ -22,7 +23,9 @@ typedef struct cm_tune_flags {
     {"tune-shape", "INPUT=AxBxC", "shape to tune for, where the model leaves dims open",           \
      CM_OPT_TEXTS, offsetof(type, field.shapes)},                                                  \
     {"timing-cache", "FILE", "read and keep measurements here: shared by models and builds",       \
-     CM_OPT_TEXT, offsetof(type, field.cache)}
+     CM_OPT_TEXT, offsetof(type, field.cache)},                                                    \
+    {"pack", "HOW", "off, on or all: weights in the plan as this machine wants them (on if tuned)", \
+     CM_OPT_TEXT, offsetof(type, field.pack)}
 /* clang-format on */
 
 /* `out` points into `f`. */

@@ -37,6 +37,9 @@ cm_status cm_tune_options_of(cm_ctx *cx, const cm_tune_flags *f, const cm_model_
     *out = (cm_tuned_options){.cache = f->cache, .shape = shape_of, .user = (void *)f};
     if (!cm_tune_parse(f->level, &out->tune.level))
         return cm_fail(cx, CM_ERR_ARGUMENT, "--tune %s: wanted off, quick or full", f->level);
+    out->pack = out->tune.level == CM_TUNE_OFF ? CM_PACK_OFF : CM_PACK_ON;
+    if (f->pack && !cm_pack_parse(f->pack, &out->pack))
+        return cm_fail(cx, CM_ERR_ARGUMENT, "--pack %s: wanted off, on or all", f->pack);
     CM_TRY(cm_model_context_options(cx, m, &out->tune.target, &co));
     out->tune.threads = (int)m->threads;
     out->tune.budget_seconds = f->budget;

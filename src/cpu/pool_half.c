@@ -74,8 +74,7 @@ cm_status cm_cpu_pool_half_run(const cm_run *r)
     (void)cm_widen_input(r, 0, x);
     const void *in[1] = {x};
     void *out[1] = {y};
-    cm_run inner = {
-        .cx = r->cx, .p = &w.p, .k = r->k, .in = in, .out = out, .threads = r->threads};
+    cm_run inner = {.cx = r->cx, .p = &w.p, .k = r->k, .in = in, .out = out, .threads = r->threads};
     CM_TRY(w.tactic->run(&inner));
     cm_narrow_output(r, columns(r->p), y);
     return CM_OK;

@@ -190,7 +190,8 @@ static void move(const mover *m, int d, const unsigned char *from, unsigned char
         return;
     }
     for (int64_t i = 0; i < n; i++)
-        move(m, d - 1, from + i * from_step * m->p->elem_bytes, to + i * to_step * m->p->elem_bytes);
+        move(m, d - 1, from + i * from_step * m->p->elem_bytes,
+             to + i * to_step * m->p->elem_bytes);
 }
 
 static void move_all(const cm_packing *p, bool undo, const unsigned char *from, unsigned char *to)

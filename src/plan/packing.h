@@ -21,7 +21,7 @@ typedef struct cm_nest {
 } cm_nest;
 
 typedef struct cm_packing {
-    uint32_t elem_bytes;  /* 1, 2 or 4 */
+    uint32_t elem_bytes;   /* 1, 2 or 4 */
     int64_t plain, packed; /* elements */
     int n_nests;
     const cm_nest *nests;
@@ -37,6 +37,7 @@ void cm_packing_redo(const cm_packing *p, const void *plain, void *packed);
 /* Where the packed form has its elements, found out by packing numbers: place[i] is 0 for padding, else one
  * more than the plain element that stands at i. *out is NULL when the nests would be too many. */
 cm_status cm_packing_find(cm_ctx *cx, cm_arena *arena, uint32_t elem_bytes, int64_t plain,
-                          const uint32_t *place, int64_t packed, const cm_packing **out) CM_MUST_USE;
+                          const uint32_t *place, int64_t packed,
+                          const cm_packing **out) CM_MUST_USE;
 
 #endif

@@ -8,9 +8,9 @@
 #define CM_PLAN_PLAN_H
 
 #include "base/file.h"
-#include "plan/problem.h"
+#include "plan/packing.h"
 #include "plan/program.h"
-#include "plan/target.h"
+#include "plan/tactic.h"
 
 /* Where a value's memory comes from. */
 typedef enum {
@@ -24,7 +24,7 @@ typedef struct cm_plan_value {
     const char *name;
     cm_type type; /* symbolic */
     cm_storage storage;
-    uint64_t offset, bytes; /* CONSTANT: in the weights section (packed form) */
+    uint64_t offset, bytes; /* CONSTANT: in the weights section; sub-byte types packed */
     const cm_dim *elems;    /* tracked elements, NULL when not: lets shapes be known at bind time */
     int n_elems;
     int32_t weight; /* CONSTANT: index of its weight recipe, -1: none */
@@ -103,6 +103,16 @@ typedef struct cm_plan_target {
 size_t cm_plan_target_text(const cm_plan_target *t);
 const void *cm_plan_target_images(const cm_plan_target *t, size_t *n); /* NULL: none */
 
+/* A constant as a tactic wants it. Where the packing can be undone, the weights section holds it in place of
+ * the plain form; else besides, as the bytes of a constant that no step reads. */
+typedef struct cm_plan_packed {
+    int32_t value, stored;              /* the same: in place */
+    int32_t variant, list, step, input; /* whose operand it is */
+    const char *tactic;
+    cm_knobs knobs;
+    const cm_packing *packing; /* how to undo it; NULL: besides */
+} cm_plan_packed;
+
 /* An input and an output that may share a buffer (key/value caches). */
 typedef struct cm_plan_alias {
     int32_t input, output; /* indices in the main list's inputs and outputs */
@@ -122,6 +132,10 @@ typedef struct cm_plan {
     const cm_plan_target *targets;
     int n_aliases;
     const cm_plan_alias *aliases;
+    int n_packed;
+    const cm_plan_packed *packed; /* by value, rising */
+    cm_target packed_for;
+    uint64_t packed_by; /* the kernels: others may pack otherwise */
     const unsigned char *weights_data;
     uint64_t weights_bytes; /* with the weights left out too: what they take */
     uint64_t weights_checksum;
@@ -129,8 +143,17 @@ typedef struct cm_plan {
     bool stripped; /* the weights are left out, weights_data is NULL; only with `build` */
 } cm_plan;
 
-/* Where constant data comes from while writing, one entry per CONSTANT value in order of value
- * index; `offset` in the value is filled in by the writer. */
+/* The entry of a constant that has no plain form, else NULL. */
+const cm_plan_packed *cm_plan_packed_of(const cm_plan *p, int32_t value);
+/* Without what is stored beside plain constants, which are the last values: the entries go too. */
+void cm_plan_drop_besides(cm_plan *p);
+/* Pack the constants of `p` as those of `like`, the same network, are packed in place: *constants becomes the
+ * list to write. Tables and bytes are in `arena`. */
+cm_status cm_plan_pack_like(cm_ctx *cx, cm_arena *arena, const cm_plan *like, cm_plan *p,
+                            const cm_tensor *const **constants) CM_MUST_USE;
+
+/* Where constant data comes from while writing, one entry per CONSTANT value in order of value index (one
+ * that is packed: its bytes, as u8); `offset` in the value is filled in by the writer. */
 cm_status cm_plan_write_file(cm_ctx *cx, const cm_plan *p, const cm_tensor *const *constants,
                              const char *path) CM_MUST_USE;
 cm_status cm_plan_write_memory(cm_ctx *cx, const cm_plan *p, const cm_tensor *const *constants,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "plan/packed.h"
 
 typedef struct {
     uint32_t kind, flags;
@@ -226,8 +227,17 @@ static cm_status read_build(cursor *c)
     return end_of(c);
 }
 
+/* Are its stored bytes those of the packing, and the packing of its type? */
+static bool fits_packing(const cm_plan_value *v, const cm_packing *k, size_t plain_bytes)
+{
+    return v->type.dtype != CM_STR && !cm_dtype_is_sub_byte(v->type.dtype) &&
+           cm_dtype_size(v->type.dtype) == k->elem_bytes &&
+           plain_bytes / k->elem_bytes == (uint64_t)k->plain && v->bytes % k->elem_bytes == 0 &&
+           v->bytes / k->elem_bytes == (uint64_t)k->packed;
+}
+
 /* Does a constant's place fit the weights section and its type? */
-static cm_status check_constant(reader *r, const cm_plan_value *v)
+static cm_status check_constant(reader *r, const cm_plan_value *v, const cm_plan_packed *packed)
 {
     const cm_plan *p = r->plan;
     int64_t n = 1;
@@ -238,7 +248,8 @@ static cm_status check_constant(reader *r, const cm_plan_value *v)
     if (ok && v->type.dtype == CM_STR)
         ok = cm_mul((size_t)n, 8, &want) && want <= v->bytes;
     else if (ok)
-        ok = cm_dtype_bytes(v->type.dtype, n, &want) && want == v->bytes;
+        ok = cm_dtype_bytes(v->type.dtype, n, &want) &&
+             (packed ? fits_packing(v, packed->packing, want) : want == v->bytes);
     if (!ok)
         return cm_fail(r->cx, CM_ERR_PLAN,
                        "the plan is damaged: constant '%s' does not fit its type", v->name);
@@ -252,7 +263,7 @@ static cm_status check_constant(reader *r, const cm_plan_value *v)
     return CM_OK;
 }
 
-static cm_status read_value(cursor *c, cm_plan_value *v)
+static cm_status read_value(cursor *c, int32_t index, cm_plan_value *v)
 {
     int storage;
     CM_TRY(take_string(c, &v->name));
@@ -264,7 +275,7 @@ static cm_status read_value(cursor *c, cm_plan_value *v)
         CM_TRY(take_u64(c, &v->offset));
         CM_TRY(take_u64(c, &v->bytes));
         CM_TRY(take_i32(c, &v->weight));
-        CM_TRY(check_constant(c->r, v));
+        CM_TRY(check_constant(c->r, v, cm_plan_packed_of(c->r->plan, index)));
     }
     int32_t n;
     CM_TRY(take_i32(c, &n));
@@ -288,7 +299,7 @@ static cm_status read_values(cursor *c)
     cm_plan_value *values;
     CM_NEW_N(c->r->cx, c->r->arena, values, p->n_values, cm_plan_value);
     for (int i = 0; i < p->n_values; i++)
-        CM_TRY(read_value(c, &values[i]));
+        CM_TRY(read_value(c, i, &values[i]));
     p->values = values;
     return end_of(c);
 }
@@ -454,6 +465,12 @@ static cm_status read_aliases(cursor *c)
     return end_of(c);
 }
 
+static cm_status read_packed(cursor *c)
+{
+    return cm_packed_read(c->r->cx, c->r->arena, c->p, c->left, c->r->strings, c->r->n_strings,
+                          c->r->plan);
+}
+
 static cm_status check_head(reader *r, uint32_t *n_sections)
 {
     if (r->n < CM_PLAN_HEADER_BYTES || memcmp(r->bytes, CM_PLAN_MAGIC, 8) != 0)
@@ -498,6 +515,7 @@ static const struct {
     {CM_SECTION_RECIPES, "recipes", false, false}, {CM_SECTION_VARIANT, "variant", true, true},
     {CM_SECTION_TARGET, "target", false, true},    {CM_SECTION_ALIASES, "aliases", false, false},
     {CM_SECTION_WEIGHTS, "weights", true, false},  {CM_SECTION_BUILD, "build", false, false},
+    {CM_SECTION_PACKED, "packed", false, false},
 };
 
 static const char *section_name(uint32_t kind)
@@ -607,11 +625,13 @@ cm_status cm_plan_read(cm_ctx *cx, cm_arena *arena, const void *bytes, size_t n,
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_DIMS, read_dims));
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_META, read_meta));
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_BUILD, read_build));
+    CM_TRY(read_one(&r, table, n_sections, CM_SECTION_PACKED, read_packed)); /* before values */
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_VALUES, read_values));
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_RECIPES, read_recipes));
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_ALIASES, read_aliases));
     CM_TRY(read_many(&r, table, n_sections));
     CM_TRY(cm_plan_verify(cx, r.plan));
+    CM_TRY(cm_packed_check(cx, r.plan));
     *out = r.plan;
     return CM_OK;
 }

@@ -11,6 +11,7 @@
 
 #include "base/map.h"
 #include "base/size.h"
+#include "plan/packed.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "plan files are little-endian and are mapped: this needs a little-endian machine"
@@ -365,6 +366,24 @@ static cm_status write_build(writer *w)
     return CM_OK;
 }
 
+static cm_status write_packed(writer *w, cm_buf *b)
+{
+    uint32_t *names;
+    cm_buf indices;
+    CM_NEW_N(w->cx, &w->arena, names, w->plan->n_packed, uint32_t);
+    cm_buf_init(&indices, w->cx->allocator);
+    cm_status st = CM_OK;
+    for (int i = 0; st == CM_OK && i < w->plan->n_packed; i++)
+        st = put_string(w, &indices, w->plan->packed[i].tactic);
+    if (st == CM_OK && indices.failed)
+        st = cm_fail_memory(w->cx);
+    if (st == CM_OK)
+        memcpy(names, indices.data, indices.n);
+    cm_buf_deinit(&indices);
+    CM_TRY(st);
+    return cm_packed_write(w->cx, &w->arena, w->plan, names, b);
+}
+
 static cm_status build_sections(writer *w)
 {
     const cm_plan *p = w->plan;
@@ -401,6 +420,8 @@ static cm_status build_sections(writer *w)
         i32(b, p->aliases[i].output);
     }
     CM_TRY(write_build(w));
+    if (p->n_packed)
+        CM_TRY(write_packed(w, &add_section(w, CM_SECTION_PACKED, 0)->body));
     write_strings(w, &strings->body);
     return CM_OK;
 }

@@ -172,18 +172,21 @@ static bool too_much(const cm_context *c, size_t total)
 static void tell(cm_ctx *cx, cm_context *c, uint64_t start)
 {
     char text[32];
-    if (c->engine->timings || c->timings || c->tune || atomic_exchange(&c->engine->told, true))
+    bool measured = c->engine->timings || c->timings || c->tune;
+    if ((measured && !c->engine->repacked) || atomic_exchange(&c->engine->told, true))
         return;
-    cm_log(cx, CM_LOG_INFO,
-           "the plan has no measurements for %s: kernels were chosen by the cost model in %.1f ms",
-           cm_target_text(text, sizeof text, &c->target), (double)(cm_now_ns() - start) * 1e-6);
+    cm_target_text(text, sizeof text, &c->target);
+    cm_log(cx, CM_LOG_INFO, "the plan has no %s for %s: %s in %.1f ms",
+           measured ? "packed weights" : "measurements", text,
+           measured ? "its own were packed again"
+                    : "kernels were chosen by the cost model and weights packed",
+           (double)(cm_now_ns() - start) * 1e-6);
 }
 
 static cm_status plan_memory(cm_ctx *cx, cm_context *c)
 {
     int n;
     size_t total;
-    uint64_t start = cm_now_ns();
     CM_TRY(choose(cx, c, false, &n, &total));
     if (too_much(c, total))
         CM_TRY(choose(cx, c, true, &n, &total));
@@ -192,7 +195,6 @@ static cm_status plan_memory(cm_ctx *cx, cm_context *c)
                        "%zu bytes for activations and %zu for packed weights are wanted; the limit "
                        "is %zu",
                        total, c->packed_bytes, c->max_memory);
-    tell(cx, c, start);
     if (total > c->memory_bytes) {
         cm_release(c->allocator, c->memory, c->memory_bytes);
         c->memory_bytes = 0;
@@ -236,6 +238,7 @@ cm_status cm_context_bind(cm_ctx *cx, cm_context *c)
     if (c->bound && same_shapes(c))
         return CM_OK;
     c->bound = c->ran = false;
+    uint64_t start = cm_now_ns();
     for (int i = 0; i < cm_dim_symbol_count(c->engine->plan->dims); i++)
         c->symbols[i] = CM_DIM_UNBOUND;
     CM_TRY(each_axis(cx, c, bind_axis));
@@ -244,6 +247,7 @@ cm_status cm_context_bind(cm_ctx *cx, cm_context *c)
     CM_TRY(cm_pack_weights(cx, c));
     if (c->device)
         CM_TRY(cm_device_bind(cx, c));
+    tell(cx, c, start);
     int n = cm_engine_n_inputs(c->engine);
     if (n)
         memcpy(c->bound_inputs, c->inputs, (size_t)n * sizeof *c->inputs);

@@ -17,8 +17,12 @@ static void set_constants(cm_context *c)
         d->kind = CM_TENSOR;
         if (!cm_tensor_shape(&d->tensor, v->type.dtype, v->type.rank, v->type.dims))
             d->kind = CM_NOTHING; /* unreachable: the reader checked */
-        d->tensor.data = (void *)c->engine->values[i].data;
         d->tensor.packed = cm_dtype_is_sub_byte(v->type.dtype);
+        if (cm_plan_packed_of(p, i)) { /* its data is set where it is wanted plain */
+            (void)cm_tensor_bytes(&d->tensor, &d->tensor.capacity_bytes);
+            continue;
+        }
+        d->tensor.data = (void *)c->engine->values[i].data;
         d->tensor.capacity_bytes = (size_t)v->bytes;
     }
 }

@@ -280,7 +280,7 @@ static cm_status open_constants(cm_ctx *cx, cm_engine *e, const cm_tensor *const
             e->values[i].data = (*given++)->data;
             continue;
         }
-        if (e->plan->stripped)
+        if (e->plan->stripped || cm_plan_packed_of(e->plan, i))
             continue;
         e->values[i].data = e->plan->weights_data + v->offset;
         if (v->type.dtype == CM_STR)
@@ -361,6 +361,7 @@ static cm_status open_plan(cm_ctx *cx, cm_engine *e, const plan_source *from,
     cm_map_init(&o.programs, scratch);
     CM_TRY(open_list(&o, 0));
     find_lifetimes(e, 0, INT_MAX);
+    CM_TRY(cm_packed_open(cx, e));
     open_timings(cx, e);
     return CM_OK;
 }
@@ -442,7 +443,7 @@ cm_status cm_engine_open_lowered(cm_ctx *cx, cm_plan *plan, const cm_tensor *con
     return open_source(cx, e, &from, NULL, out);
 }
 
-cm_status cm_engine_constants(cm_ctx *cx, const cm_engine *e, const cm_tensor *const **out)
+cm_status cm_engine_constants(cm_ctx *cx, cm_engine *e, const cm_tensor *const **out)
 {
     const cm_plan *p = e->plan;
     const cm_tensor **list;
@@ -457,9 +458,9 @@ cm_status cm_engine_constants(cm_ctx *cx, const cm_engine *e, const cm_tensor *c
             continue;
         if (!cm_tensor_shape(t, v->type.dtype, v->type.rank, v->type.dims))
             return cm_fail(cx, CM_ERR_PLAN, "constant '%s' is too large", v->name);
-        t->data = (void *)e->values[i].data;
+        CM_TRY(cm_plain_constant(cx, e, i, (const void **)&t->data));
         t->packed = cm_dtype_is_sub_byte(v->type.dtype);
-        t->capacity_bytes = (size_t)v->bytes;
+        (void)cm_tensor_bytes(t, &t->capacity_bytes); /* fits: the reader checked */
         list[n++] = t;
     }
     *out = list;

@@ -33,12 +33,15 @@ typedef struct cm_ready_list {
 
 /* What is known of a value without data. */
 typedef struct cm_ready_value {
-    int list;         /* that makes it, -1: a constant or one that this variant does not use */
-    int first, last;  /* positions: made, last read (views of it counted in) */
-    bool by_step;     /* made by a step; else an input of its list */
-    bool in_arena;    /* an evaluator's plain tensor: may get a place in the arena */
-    bool movable;     /* made by a step and carried to the next iteration: its room is swapped */
-    const void *data; /* CONSTANT: in the mapping; strings: in the engine's arena */
+    int list;        /* that makes it, -1: a constant or one that this variant does not use */
+    int first, last; /* positions: made, last read (views of it counted in) */
+    bool by_step;    /* made by a step; else an input of its list */
+    bool in_arena;   /* an evaluator's plain tensor: may get a place in the arena */
+    bool movable;    /* made by a step and carried to the next iteration: its room is swapped */
+    const void
+        *data; /* CONSTANT: in the mapping; strings: in the engine's arena; NULL: the plan has it
+                         packed, and nobody wanted it plain yet (guarded by `packing`) */
+    size_t own_bytes; /* of data, where it was unpacked; 0: not ours */
 } cm_ready_value;
 
 typedef struct cm_packed cm_packed;
@@ -64,8 +67,8 @@ struct cm_engine {
     int max_in, max_out;     /* over the steps */
     pthread_mutex_t packing; /* guards the three below */
     cm_packed *packed;
-    size_t packed_bytes;
     cm_device_constant *on_devices; /* constants in the memory of devices */
+    bool repacked;                  /* what the plan had packed for other kernels */
     atomic_bool told;               /* that tactics were chosen by the cost model */
 };
 

@@ -1,7 +1,11 @@
 /* packed.c -- weights in the form that tactics want: made once per engine, shared by its contexts.
- * SPDX-License-Identifier: Apache-2.0 */
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A plan may hold some of them packed already, and then has no plain form of these. Where the same kernels
+ * run with the same choice, they are used where they are mapped; else the packing is undone first. */
 #include <string.h>
 
+#include "packing_id.h"
 #include "runtime/internal.h"
 
 /* What a packed form hangs on; see `pack_bytes` in plan/tactic.h. */
@@ -15,6 +19,8 @@ struct cm_packed {
     const cm_ready_step *step;
     void *data;
     size_t bytes;
+    bool mapped; /* in the plan, not ours */
+    bool used;
 };
 
 static bool same_operator(const cm_ready_step *a, const cm_ready_step *b)
@@ -24,11 +30,11 @@ static bool same_operator(const cm_ready_step *a, const cm_ready_step *b)
                        memcmp(a->plan->attr_bytes, b->plan->attr_bytes, a->plan->attr_n) == 0));
 }
 
-static const cm_packed *find(const cm_engine *e, const cm_ready_step *s, const cm_problem *problem,
-                             const cm_choice *c, int i, size_t bytes)
+static cm_packed *find(const cm_engine *e, const cm_ready_step *s, const cm_problem *problem,
+                       const cm_choice *c, int i, size_t bytes)
 {
     int32_t value = s->plan->in[i].value;
-    for (const cm_packed *p = e->packed; p; p = p->next)
+    for (cm_packed *p = e->packed; p; p = p->next)
         if (p->value == value && p->input == i && p->tactic == c->tactic &&
             p->level == problem->target.level && p->bytes == bytes &&
             memcmp(&p->knobs, &c->knobs, sizeof p->knobs) == 0 && same_operator(p->step, s))
@@ -36,32 +42,134 @@ static const cm_packed *find(const cm_engine *e, const cm_ready_step *s, const c
     return NULL;
 }
 
+static const cm_tactic *find_tactic(cm_device_kind device, cm_problem_kind kind, const char *name)
+{
+    int n;
+    for (int b = 0; cm_backend_at(b); b++) {
+        if (cm_backend_at(b)->device != device)
+            continue;
+        const cm_tactic *rows = cm_backend_at(b)->tactics(kind, &n);
+        for (int i = 0; i < n; i++)
+            if (strcmp(rows[i].name, name) == 0)
+                return &rows[i];
+    }
+    return NULL;
+}
+
+cm_status cm_packed_open(cm_ctx *cx, cm_engine *e)
+{
+    const cm_plan *p = e->plan;
+    if (p->packed_by != CM_PACKING_ID || p->packed_for.kind != CM_DEVICE_CPU)
+        return CM_OK;
+    for (int i = 0; i < p->n_packed; i++) {
+        const cm_plan_packed *stored = &p->packed[i];
+        if (&p->variants[stored->variant] != e->variant)
+            continue;
+        const cm_ready_step *s = &e->lists[stored->list].steps[stored->step];
+        const cm_tactic *t =
+            s->problem ? find_tactic(p->packed_for.kind, s->problem->kind, stored->tactic) : NULL;
+        if (!t)
+            continue;
+        cm_packed *k = cm_alloc(e->allocator, sizeof *k, 16);
+        if (!k)
+            return cm_fail_memory(cx);
+        *k = (cm_packed){.next = e->packed,
+                         .value = stored->value,
+                         .input = stored->input,
+                         .tactic = t,
+                         .level = p->packed_for.level,
+                         .knobs = stored->knobs,
+                         .step = s,
+                         .data = (void *)(p->weights_data + p->values[stored->stored].offset),
+                         .bytes = (size_t)p->values[stored->stored].bytes,
+                         .mapped = true};
+        e->packed = k;
+    }
+    return CM_OK;
+}
+
+/* The plain form of a constant that is stored packed, to be released. */
+static cm_status unpack(cm_ctx *cx, const cm_engine *e, const cm_plan_packed *stored, void **out,
+                        size_t *bytes)
+{
+    const cm_packing *k = stored->packing;
+    const unsigned char *from = e->plan->weights_data + e->plan->values[stored->value].offset;
+    *bytes =
+        (size_t)k->plain * k->elem_bytes; /* fits: the packed form, in the file, is no smaller */
+    *out = cm_alloc(e->allocator, *bytes ? *bytes : 1, CM_MEMORY_ALIGN);
+    if (!*out)
+        return cm_fail(cx, CM_ERR_MEMORY, "out of memory: %zu bytes wanted for weights", *bytes);
+    memset(*out, 0, *bytes); /* whatever a damaged packing leaves out */
+    cm_packing_undo(k, from, *out);
+    if (e->mapping.data)
+        cm_file_forget(&e->mapping, from, (size_t)k->packed * k->elem_bytes);
+    return CM_OK;
+}
+
+static cm_status plain_constant(cm_ctx *cx, cm_engine *e, int32_t value, const void **out)
+{
+    cm_ready_value *v = &e->values[value];
+    const cm_plan_packed *stored = cm_plan_packed_of(e->plan, value);
+    if (!v->data && stored) {
+        void *data;
+        CM_TRY(unpack(cx, e, stored, &data, &v->own_bytes));
+        v->data = data;
+    }
+    *out = v->data;
+    return CM_OK;
+}
+
+cm_status cm_plain_constant(cm_ctx *cx, cm_engine *e, int32_t value, const void **out)
+{
+    pthread_mutex_lock(&e->packing);
+    cm_status st = plain_constant(cx, e, value, out);
+    pthread_mutex_unlock(&e->packing);
+    return st;
+}
+
+static cm_status pack(cm_ctx *cx, cm_engine *e, const cm_problem *p, const cm_choice *c,
+                      cm_packed *k, cm_threads *threads)
+{
+    const void *from = e->values[k->value].data;
+    void *own = NULL;
+    size_t own_bytes = 0;
+    k->data = cm_alloc(e->allocator, k->bytes, CM_MEMORY_ALIGN);
+    if (!k->data)
+        return cm_fail(cx, CM_ERR_MEMORY, "out of memory: %zu bytes wanted for packed weights",
+                       k->bytes);
+    if (!from) { /* the plan has it packed otherwise */
+        CM_TRY(unpack(cx, e, cm_plan_packed_of(e->plan, k->value), &own, &own_bytes));
+        from = own;
+        e->repacked = true;
+    }
+    c->tactic->pack(p, &c->knobs, k->input, from, k->data, threads);
+    if (e->mapping.data && !own) /* the packed form is what will be read from now on */
+        cm_file_forget(&e->mapping, from, (size_t)e->plan->values[k->value].bytes);
+    cm_release(e->allocator, own, own_bytes);
+    return CM_OK;
+}
+
 static cm_status add(cm_ctx *cx, cm_engine *e, const cm_ready_step *s, const cm_problem *p,
-                     const cm_choice *c, int i, size_t bytes, cm_threads *threads,
-                     const cm_packed **out)
+                     const cm_choice *c, int i, size_t bytes, cm_threads *threads, cm_packed **out)
 {
     cm_packed *k = cm_alloc(e->allocator, sizeof *k, 16);
     if (!k)
         return cm_fail_memory(cx);
-    *k = (cm_packed){.next = e->packed,
-                     .value = s->plan->in[i].value,
+    *k = (cm_packed){.value = s->plan->in[i].value,
                      .input = i,
                      .tactic = c->tactic,
                      .level = p->target.level,
                      .knobs = c->knobs,
                      .step = s,
                      .bytes = bytes};
-    k->data = cm_alloc(e->allocator, bytes, CM_MEMORY_ALIGN);
-    if (!k->data) {
+    cm_status st = pack(cx, e, p, c, k, threads);
+    if (st != CM_OK) {
+        cm_release(e->allocator, k->data, bytes);
         cm_release(e->allocator, k, sizeof *k);
-        return cm_fail(cx, CM_ERR_MEMORY, "out of memory: %zu bytes wanted for packed weights",
-                       bytes);
+        return st;
     }
-    c->tactic->pack(p, &c->knobs, i, p->in[i]->data, k->data, threads);
-    if (e->mapping.data) /* the packed form is what will be read from now on */
-        cm_file_forget(&e->mapping, p->in[i]->data, (size_t)e->plan->values[k->value].bytes);
+    k->next = e->packed;
     e->packed = k;
-    e->packed_bytes += bytes;
     *out = k;
     return CM_OK;
 }
@@ -76,12 +184,32 @@ cm_status cm_packed_input(cm_ctx *cx, cm_engine *e, const cm_ready_step *s, cons
     if (!bytes)
         return CM_OK;
     pthread_mutex_lock(&e->packing);
-    const cm_packed *k = find(e, s, p, c, i, bytes);
+    cm_packed *k = find(e, s, p, c, i, bytes);
     cm_status st = k ? CM_OK : add(cx, e, s, p, c, i, bytes, threads, &k);
-    if (st == CM_OK)
+    if (st == CM_OK) {
+        if (k->mapped && !k->used && e->mapping.data)
+            cm_file_expect(&e->mapping, k->data, bytes);
+        k->used = true;
         *out = k->data;
+    }
     pthread_mutex_unlock(&e->packing);
     return st;
+}
+
+cm_status cm_plain_inputs(cm_ctx *cx, cm_context *c, const cm_ready_step *s, const cm_solution *sol)
+{
+    cm_engine *e = c->engine;
+    for (int i = 0; e->plan->n_packed && i < s->plan->n_in; i++) {
+        int32_t v = s->plan->in[i].value;
+        const void *data;
+        if (v < 0 || e->plan->values[v].storage != CM_STORE_CONSTANT)
+            continue;
+        if (sol->way == CM_WAY_TACTIC && i < sol->p.n_in && sol->packed[i])
+            continue;
+        CM_TRY(cm_plain_constant(cx, e, v, &data));
+        c->slots[v].datum.tensor.data = (void *)data;
+    }
+    return CM_OK;
 }
 
 void cm_packed_release(cm_engine *e)
@@ -89,7 +217,11 @@ void cm_packed_release(cm_engine *e)
     while (e->packed) {
         cm_packed *k = e->packed;
         e->packed = k->next;
-        cm_release(e->allocator, k->data, k->bytes);
+        if (!k->mapped)
+            cm_release(e->allocator, k->data, k->bytes);
         cm_release(e->allocator, k, sizeof *k);
     }
+    for (int i = 0; e->values && i < e->plan->n_values; i++)
+        if (e->values[i].own_bytes)
+            cm_release(e->allocator, (void *)e->values[i].data, e->values[i].own_bytes);
 }

@@ -604,6 +604,7 @@ cm_status cm_pack_weights(cm_ctx *cx, cm_context *c)
         for (int i = 0; sol->way == CM_WAY_TACTIC && !sol->away && i < sol->p.n_in; i++)
             CM_TRY(cm_packed_input(cx, c->engine, c->engine->ready[k], &sol->p, &sol->choice, i,
                                    c->threads, &sol->packed[i]));
+        CM_TRY(cm_plain_inputs(cx, c, c->engine->ready[k], sol));
     }
     return CM_OK;
 }

@@ -40,8 +40,7 @@ const cm_plan *cm_engine_plan(const cm_engine *e);
 const cm_plan_variant *cm_engine_variant(const cm_engine *e);
 /* One tensor per constant of the plan in order of value index, as the plan writer wants them; tables in
  * cx->arena, data the engine's. */
-cm_status cm_engine_constants(cm_ctx *cx, const cm_engine *e,
-                              const cm_tensor *const **out) CM_MUST_USE;
+cm_status cm_engine_constants(cm_ctx *cx, cm_engine *e, const cm_tensor *const **out) CM_MUST_USE;
 int cm_engine_n_inputs(const cm_engine *e);
 int cm_engine_n_outputs(const cm_engine *e);
 const char *cm_engine_input_name(const cm_engine *e, int i);
@@ -138,6 +137,14 @@ void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out);
 typedef void (*cm_tactic_fn)(void *user, const cm_tactic *t, const char *reason,
                              const cm_candidate *candidate);
 void cm_context_tactics(const cm_context *c, int step, cm_tactic_fn fn, void *user);
+
+/* Put the constants that the bound steps read packed, and nobody reads plain, into `p` (a copy of the
+ * engine's plan) in their packed form, where it can be undone; `besides`: the others too, beside their plain
+ * form. `constants` as cm_engine_constants lists them; *stored is the list to write. Tables are in
+ * cx->arena, data is the engine's. */
+cm_status cm_context_packed(cm_ctx *cx, const cm_context *c, cm_plan *p,
+                            const cm_tensor *const *constants, bool besides,
+                            const cm_tensor *const **stored) CM_MUST_USE;
 
 /* The caller's memory for output i, used by every run until changed; NULL: ours again. The result is
  * written there straight where that can be, else copied. Too little: the run fails and says how much

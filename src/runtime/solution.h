@@ -77,6 +77,14 @@ uint64_t cm_signature(const struct cm_ready_step *s, const cm_problem *p);
 cm_status cm_packed_input(cm_ctx *cx, struct cm_engine *e, const struct cm_ready_step *s,
                           const cm_problem *p, const cm_choice *choice, int i, cm_threads *threads,
                           const void **out) CM_MUST_USE;
+/* What the plan stores packed, for the kernels of this library. */
+cm_status cm_packed_open(cm_ctx *cx, struct cm_engine *e) CM_MUST_USE;
+/* A constant's plain form, kept by the engine where the plan has it packed. */
+cm_status cm_plain_constant(cm_ctx *cx, struct cm_engine *e, int32_t value,
+                            const void **out) CM_MUST_USE;
+/* Plain forms, where the plan has none, for the inputs that the step does not read packed. */
+cm_status cm_plain_inputs(cm_ctx *cx, struct cm_context *c, const struct cm_ready_step *s,
+                          const cm_solution *sol) CM_MUST_USE;
 void cm_packed_release(struct cm_engine *e);
 
 /* Strides of `out`, whose dims are set, as a view of `in`; false: elements must move. */

@@ -210,15 +210,14 @@ static cm_status fill_all(cm_ctx *cx, cm_device_bench *b, const cm_problem *p,
     return b->api->wait(cx, b->stream);
 }
 
-static cm_status enqueue(cm_ctx *cx, cm_device_bench *b, const cm_problem *p,
-                         const cm_candidate *c, const places *x, const void *state, int run)
+static cm_status enqueue(cm_ctx *cx, cm_device_bench *b, const cm_problem *p, const cm_candidate *c,
+                         const places *x, const void *state, int run)
 {
     const void *in[MOST_OPERANDS] = {0}, *operands[MOST_OPERANDS] = {0};
     void *out[MOST_OPERANDS] = {0};
     for (int i = 0; i < p->n_in; i++)
         if (p->in[i])
-            in[i] = b->memory + x->in[i] +
-                    aligned(x->in_bytes[i]) * (size_t)(run % x->copies[i]);
+            in[i] = b->memory + x->in[i] + aligned(x->in_bytes[i]) * (size_t)(run % x->copies[i]);
     for (int i = 0; i < p->n_operands; i++)
         if (p->operands[i])
             operands[i] = b->memory + x->operands[i];

@@ -74,7 +74,14 @@ def main(cameo):
 
         numpy.save(at("x.npy"), numpy.random.default_rng(2).standard_normal((1, 3, 40, 40)).astype(numpy.float32))
         answers = []
-        for plan in ["off1.plan", "a.plan", "tuned.plan"]:
+        for how in ["off", "on", "all"]:
+            build(f"pack-{how}.plan", "--timing-cache", at("cache"), "--pack", how)
+        plain, packed, besides = (len(read(at(f"pack-{how}.plan"))) for how in ["off", "on", "all"])
+        assert packed < 1.2 * plain and packed <= besides, (plain, packed, besides)
+        assert read(at("pack-on.plan")) == read(at("again.plan")), "a tuned plan is packed unless told otherwise"
+        run(cameo, "tune", at("pack-all.plan"), "--output", at("unpacked.plan"), "--threads", "1", "--tune", "off", "--pack", "off")
+        assert read(at("unpacked.plan")) == read(at("pack-off.plan")), "packing was not undone"
+        for plan in ["off1.plan", "a.plan", "tuned.plan", "pack-off.plan", "pack-on.plan", "pack-all.plan"]:
             for isa in ["generic", None]:
                 level = ["--isa", isa] if isa else []
                 run(cameo, "run", at(plan), at("x.npy"), "--output", at("y.npz"), "--threads", "1", *level)

@@ -35,8 +35,7 @@ static int teardown(void **state)
 static const cm_packing *round_trip(bench *b, const uint32_t *place, int64_t packed, int64_t plain)
 {
     const cm_packing *p;
-    assert_int_equal(CM_OK,
-                     cm_packing_find(&b->cx, &b->arena, 2, plain, place, packed, &p));
+    assert_int_equal(CM_OK, cm_packing_find(&b->cx, &b->arena, 2, plain, place, packed, &p));
     assert_non_null(p);
     uint16_t *from = cm_arena_alloc_n(&b->arena, (size_t)packed, 2, 16, 1);
     uint16_t *to = cm_arena_alloc_n(&b->arena, (size_t)plain, 2, 16, 1);
@@ -119,14 +118,10 @@ static void nests_that_leave_their_forms_are_unsound(void **state)
                {0, 0, 3, 1, 1},         {0, 0, 0, 1, 1},         {0, 0, 5, 0, 0},
                {0, 0, 4, INT64_MAX, 1}, {0, 0, 4, 1, INT64_MIN}, {INT64_MAX, 0, 4, 1, 1}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        n = (cm_nest){bad[i].plain,
-                      bad[i].packed,
-                      {{bad[i].count, bad[i].plain_step, bad[i].packed_step},
-                       {1},
-                       {1},
-                       {1},
-                       {1},
-                       {1}}};
+        n = (cm_nest){
+            bad[i].plain,
+            bad[i].packed,
+            {{bad[i].count, bad[i].plain_step, bad[i].packed_step}, {1}, {1}, {1}, {1}, {1}}};
         assert_false(cm_packing_is_sound(&p));
     }
     n = (cm_nest){.dims = {{4, 1, 1}, {1}, {1}, {1}, {1}, {1}}};

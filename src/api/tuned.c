@@ -95,6 +95,8 @@ static cm_status compile_kernels(cm_ctx *cx, cm_engine *e, const cm_tuned_option
     if (st == CM_OK) {
         cm_buf_u8(out, 0);
         cm_context_images(c, out);
+        if (o->bound)
+            o->bound(o->user, c);
     }
     cm_context_destroy(c);
     return st;

@@ -21,6 +21,8 @@ typedef struct cm_tuned_options {
     /* The shape to tune input i for into dims (rank as the type says); false: there is none, and the plan is
      * not tuned. NULL: every dim must be a number. */
     bool (*shape)(void *user, const cm_engine *e, int i, int64_t *dims);
+    /* For a device, shown the context that kernels were compiled for; NULL: nobody looks. */
+    void (*bound)(void *user, const cm_context *c);
     void *user;
 } cm_tuned_options;
 

@@ -382,6 +382,31 @@ static cm_status drive_all(cm_ctx *cx, stream *s, int n, gate *g)
                : cm_fail(cx, CM_ERR_MEMORY, "only %d of %d streams could be started", started, n);
 }
 
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What the device says, apart from everything around it. */
+static cm_status ask_device(cm_ctx *cx, cm_context *c, cm_bench_result *out)
+{
+    enum { RUNS = 51 };
+    double ns[RUNS];
+    cm_layer_facts f;
+    for (int i = 0; i < cm_engine_n_steps(cm_context_engine(c)); i++) {
+        cm_context_layer(c, i, &f);
+        out->n_away += f.away;
+        out->n_fell += f.fell;
+    }
+    if (!out->n_away)
+        return CM_OK;
+    CM_TRY(cm_context_device_ns(cx, c, RUNS, ns));
+    qsort(ns, RUNS, sizeof *ns, by_size);
+    out->device_ms = ns[RUNS / 2] * 1e-6;
+    return CM_OK;
+}
+
 cm_status cm_bench_measure(cm_ctx *cx, const cm_bench_subject *subject, const cm_bench_how *how,
                            cm_bench_result *out)
 {
@@ -418,6 +443,8 @@ cm_status cm_bench_measure(cm_ctx *cx, const cm_bench_subject *subject, const cm
     out->switches = after.ru_nivcsw - before.ru_nivcsw;
     out->steal = total[1] > total[0] ? (steal[1] - steal[0]) / (total[1] - total[0]) : 0;
     out->arena_bytes = cm_context_arena_bytes(subject->contexts[0]);
+    if (st == CM_OK)
+        st = ask_device(cx, subject->contexts[0], out);
     for (int i = 0; i < subject->n; i++) {
         cm_arena_deinit(&s[i].scratch);
         cm_arena_deinit(&s[i].arena);

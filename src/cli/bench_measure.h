@@ -39,6 +39,8 @@ typedef struct cm_bench_result {
     int64_t switches;   /* times that another process was given our core */
     double overhead_us; /* of the measuring itself, per inference */
     size_t arena_bytes; /* of one context */
+    double device_ms;   /* of an inference by the device's own clock, the median; 0: no device */
+    int n_away, n_fell; /* steps on the device; those that no kernel of it takes */
 } cm_bench_result;
 
 /* An engine made ready to be measured: its contexts, with inputs set. */

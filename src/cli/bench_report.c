@@ -146,6 +146,9 @@ cm_status cm_bench_print(cm_ctx *cx, const cm_bench_report *r)
     print_line("H2D Latency", &s[CM_BENCH_H2D], r->percentiles);
     print_line("Compute Time", &s[CM_BENCH_COMPUTE], r->percentiles);
     print_line("D2H Latency", &s[CM_BENCH_D2H], r->percentiles);
+    if (r->result->n_away)
+        printf("GPU Compute Time: median = %g ms by the device's clock, %d layers; %d on the CPU\n",
+               r->result->device_ms, r->result->n_away, r->result->n_fell);
     printf("Total Host Walltime: %g s\n", r->result->wall_s);
     printf("Total Compute Time: %g s over %lld inferences\n", total_seconds(&s[CM_BENCH_COMPUTE]),
            (long long)r->result->n);
@@ -199,6 +202,11 @@ cm_status cm_bench_json(cm_ctx *cx, const cm_bench_report *r, json_t **out)
                   "importSeconds", r->model->import_seconds, "buildSeconds",
                   r->model->build_seconds, "openSeconds", r->model->open_seconds, "arenaBytes",
                   (json_int_t)b->arena_bytes, "overheadUs", b->overhead_us);
+    if (b->n_away) {
+        json_object_set_new(o, "deviceMs", json_real(b->device_ms));
+        json_object_set_new(o, "deviceLayers", json_integer(b->n_away));
+        json_object_set_new(o, "fallenLayers", json_integer(b->n_fell));
+    }
     if (!o)
         return cm_fail_memory(cx);
     if (r->batch)

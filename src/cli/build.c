@@ -5,6 +5,7 @@
 
 #include "api/tuned.h"
 #include "api/verify.h"
+#include "cli/placement.h"
 #include "cli/precision.h"
 #include "cli/tune.h"
 
@@ -99,6 +100,12 @@ static cm_status compile_options(cm_ctx *cx, const build_options *o, const char 
     return CM_OK;
 }
 
+static void print_placement(void *user, const cm_context *c)
+{
+    (void)user;
+    cm_cli_print_placement(c);
+}
+
 static int run(cm_ctx *cx, void *options, int n_args, const char **args)
 {
     const build_options *o = options;
@@ -114,10 +121,12 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
     cm_status st = compile_options(cx, o, args[0], &co);
     if (st == CM_OK)
         st = cm_model_import(cx, args[0], &o->model, &m);
-    cm_tuned_options tuned;
+    cm_tuned_options tuned = {0};
     cm_tune_report report = {0};
     if (st == CM_OK)
         st = cm_tune_options_of(cx, &o->tune, &o->model, &tuned);
+    if (!o->quiet)
+        tuned.bound = print_placement;
     uint64_t start = cm_now_ns();
     if (st == CM_OK)
         st = o->verify ? compile_verified(cx, o, args[0], m.network, &co, &tuned, path, &report)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/placement.h"
 #include "cli/model.h"
 #include "io/io.h"
 
@@ -150,6 +151,7 @@ static cm_status infer_once(cm_ctx *cx, const run_options *o, cm_model *m, int n
             print_datum(cm_context_output(c, i), 0, o->print);
         }
         printf("ran in %.3f ms\n", ms);
+        cm_cli_print_placement(c);
     }
     cm_context_destroy(c);
     return st;

@@ -50,6 +50,11 @@ void cm_tune_print(const cm_tuned_options *o, const cm_tune_report *r)
 {
     if (o->tune.level == CM_TUNE_OFF)
         return;
+    if (o->tune.target.kind != CM_DEVICE_CPU && o->tune.target.level) {
+        printf("compiled for sm_%d, not tuned: there is no device of it\n",
+               o->tune.target.level / 10);
+        return;
+    }
     if (!r->problems) {
         printf("not tuned: a size is open; --dim, --shape or --tune-shape give one to tune for\n");
         return;

@@ -147,6 +147,7 @@ cm_status cm_context_set_input(cm_ctx *cx, cm_context *c, int i, const cm_datum 
             return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' is not dense",
                            cm_engine_input_name(c->engine, i));
     }
+    cm_forget_device_input(c, i);
     c->inputs[i] = *d;
     return CM_OK;
 }
@@ -169,6 +170,7 @@ cm_status cm_context_input_memory(cm_ctx *cx, cm_context *c, int i, int rank, co
                                   cm_tensor *out)
 {
     CM_TRY(cm_context_set_shape(cx, c, i, rank, dims));
+    cm_forget_device_input(c, i);
     cm_tensor *t = &c->inputs[i].tensor;
     cm_room *room = &c->slots[c->engine->variant->lists[0].inputs[i]].room;
     size_t bytes;
@@ -186,7 +188,7 @@ cm_status cm_context_input_memory(cm_ctx *cx, cm_context *c, int i, int rank, co
 
 size_t cm_context_arena_bytes(const cm_context *c)
 {
-    return c->memory_used;
+    return c->memory_used + (c->device ? c->device->memory_used : 0);
 }
 
 size_t cm_context_total_bytes(const cm_context *c)
@@ -263,6 +265,8 @@ static cm_status place_inputs(cm_ctx *cx, cm_context *c)
             continue;
         size_t bytes, size = cm_dtype_size(d->tensor.dtype);
         size_t align = size > 8 ? 8 : size;
+        if (c->device && c->device->in_at[i])
+            continue;
         if (!cm_tensor_bytes(&d->tensor, &bytes) || (!d->tensor.data && bytes))
             return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' has a shape but no data",
                            cm_engine_input_name(c->engine, i));
@@ -336,7 +340,8 @@ static cm_status deliver_all(cm_ctx *cx, cm_context *c)
     return CM_OK;
 }
 
-static cm_status run(cm_ctx *cx, cm_context *c)
+/* The first half of a run: everything is given to whom it is for. */
+static cm_status begin(cm_ctx *cx, cm_context *c)
 {
     c->ran = false;
     CM_TRY(cm_context_bind(cx, c));
@@ -346,23 +351,54 @@ static cm_status run(cm_ctx *cx, cm_context *c)
     cm_status st = c->device ? cm_run_actions(cx, c) : cm_run_list(cx, c, 0);
     cm_threads_watch(c->threads, NULL);
     CM_TRY(st);
-    CM_TRY(cm_check_cancel(cx)); /* the last step may have stopped early */
+    return cm_check_cancel(cx); /* the last step may have stopped early */
+}
+
+static cm_status finish(cm_ctx *cx, cm_context *c)
+{
+    if (c->device)
+        CM_TRY(cm_finish_actions(cx, c));
     CM_TRY(deliver_all(cx, c));
     c->ran = true;
     return CM_OK;
 }
 
-cm_status cm_context_run(cm_ctx *cx, cm_context *c)
+static cm_status run(cm_ctx *cx, cm_context *c)
+{
+    CM_TRY(begin(cx, c));
+    return finish(cx, c);
+}
+
+typedef cm_status (*job_fn)(cm_ctx *cx, cm_context *c);
+
+static cm_status do_inside(cm_ctx *cx, cm_context *c, job_fn job)
 {
     cm_ctx inner = *cx; /* memory and scratch are the context's, words and limits the caller's */
     inner.allocator = c->allocator;
     inner.scratch = &c->scratch;
     inner.arena = NULL;
     cm_arena_reset(&c->scratch);
-    cm_status st = run(&inner, c);
+    if (c->device && c->device->in_flight && job != finish)
+        CM_TRY(cm_context_wait(cx, c));
+    cm_status st = job(&inner, c);
     if (st != CM_OK)
         memcpy(cx->message, inner.message, sizeof cx->message);
     return st;
+}
+
+cm_status cm_context_run(cm_ctx *cx, cm_context *c)
+{
+    return do_inside(cx, c, run);
+}
+
+cm_status cm_context_enqueue(cm_ctx *cx, cm_context *c)
+{
+    return do_inside(cx, c, c->device ? begin : run);
+}
+
+cm_status cm_context_wait(cm_ctx *cx, cm_context *c)
+{
+    return c->device && c->device->in_flight ? do_inside(cx, c, finish) : CM_OK;
 }
 
 const cm_datum *cm_context_output(const cm_context *c, int i)

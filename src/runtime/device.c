@@ -37,6 +37,9 @@ cm_status cm_device_state_create(cm_ctx *cx, cm_context *c, const cm_target *t)
                        cm_target_text(text, sizeof text, t));
     CM_NEW(cx, &c->arena, c->device, cm_device_state);
     c->device->api = b->api;
+    CM_NEW_N(cx, &c->arena, c->device->in_at, cm_engine_n_inputs(c->engine), const void *);
+    CM_NEW_N(cx, &c->arena, c->device->out_at, cm_engine_n_outputs(c->engine), void *);
+    CM_NEW_N(cx, &c->arena, c->device->out_bytes, cm_engine_n_outputs(c->engine), size_t);
     cm_timings_init(&c->device->timings, c->allocator, t);
     return open_device(cx, c, t);
 }
@@ -49,6 +52,9 @@ void cm_device_state_destroy(cm_context *c)
     cm_timings_deinit(&d->timings);
     if (!d->device)
         return;
+    cm_ctx quiet = {0};
+    if (d->in_flight) /* nobody may write to memory that goes now */
+        (void)!d->api->wait(&quiet, d->stream);
     cm_forget_places(c);
     for (int i = 0; i < CM_COUNT(d->marks); i++)
         if (d->marks[i])
@@ -85,4 +91,74 @@ void cm_context_images(const cm_context *c, cm_buf *out)
 {
     if (c->device)
         c->device->api->images(c->device->device, out);
+}
+
+static cm_status needs_device(cm_ctx *cx, const cm_context *c, const char *what)
+{
+    if (c->device && c->device->stream)
+        return CM_OK;
+    return cm_fail(cx, CM_ERR_ARGUMENT, "%s: the context does not run on a device", what);
+}
+
+static cm_status check_pointer(cm_ctx *cx, const char *what, const char *name, const void *p)
+{
+    enum { ALIGN = 16 };
+    if ((uintptr_t)p % ALIGN == 0)
+        return CM_OK;
+    return cm_fail(cx, CM_ERR_ARGUMENT, "%s '%s': memory on a device must be aligned to %d bytes",
+                   what, name, ALIGN);
+}
+
+cm_status cm_context_set_device_input(cm_ctx *cx, cm_context *c, int i, const cm_tensor *t)
+{
+    CM_TRY(needs_device(cx, c, "an input on a device"));
+    CM_TRY(cm_context_set_shape(cx, c, i, t->rank, t->dims));
+    const char *name = cm_engine_input_name(c->engine, i);
+    if (t->dtype != c->inputs[i].tensor.dtype)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s': found element type %s, wanted %s", name,
+                       cm_dtype_name(t->dtype), cm_dtype_name(c->inputs[i].tensor.dtype));
+    CM_TRY(check_pointer(cx, "input", name, t->data));
+    if (!t->data)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' has no memory", name);
+    cm_device_state *d = c->device;
+    if (!d->in_at[i]) /* it was on the host: other copies are to be planned */
+        c->bound = false;
+    d->recorded = d->recorded && d->in_at[i] == t->data;
+    d->in_at[i] = t->data;
+    return CM_OK;
+}
+
+cm_status cm_context_set_device_output(cm_ctx *cx, cm_context *c, int i, void *data, size_t bytes)
+{
+    CM_TRY(needs_device(cx, c, "an output on a device"));
+    CM_TRY(cm_context_set_output(cx, c, i, NULL, 0));
+    CM_TRY(check_pointer(cx, "output", cm_engine_output_name(c->engine, i), data));
+    cm_device_state *d = c->device;
+    if (!d->out_at[i] != !data)
+        c->bound = false;
+    d->out_at[i] = data;
+    d->out_bytes[i] = bytes;
+    return CM_OK;
+}
+
+cm_status cm_context_set_stream(cm_ctx *cx, cm_context *c, void *native)
+{
+    CM_TRY(needs_device(cx, c, "a stream"));
+    cm_device_state *d = c->device;
+    cm_stream *s;
+    if (d->in_flight)
+        CM_TRY(cm_context_wait(cx, c));
+    CM_TRY(d->api->stream_open(cx, d->device, native, &s));
+    d->api->stream_close(d->stream);
+    d->stream = s;
+    return CM_OK;
+}
+
+/* Memory on the host again, or a shape alone. */
+void cm_forget_device_input(cm_context *c, int i)
+{
+    if (!c->device || !c->device->in_at[i])
+        return;
+    c->device->in_at[i] = NULL;
+    c->bound = false;
 }

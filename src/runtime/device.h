@@ -27,6 +27,7 @@ typedef enum {
     CM_DO_UP,      /* copy `value` to the device */
     CM_DO_SEGMENT, /* launch steps order[first, first + n) of the device */
     CM_DO_DOWN,    /* copy `value` to the host */
+    CM_DO_OUT,     /* copy output `value` (its index) to the caller's memory on the device */
     CM_DO_WAIT,    /* for all that the device was given */
 } cm_action_kind;
 
@@ -47,7 +48,11 @@ struct cm_device_state {
     int n_actions, n_order;
     cm_action *actions;
     const cm_ready_step **order;
-    bool recorded; /* the segments hold the pointers of this binding */
+    const void **in_at; /* per input: the caller's memory on the device; NULL: on the host */
+    void **out_at;      /* per output */
+    size_t *out_bytes;  /* ... and how much there is */
+    bool in_flight;     /* enqueued and not waited for */
+    bool recorded;      /* the segments hold the pointers of this binding */
     unsigned char *memory, *pinned;
     size_t memory_bytes, memory_used, pinned_bytes;
     uint32_t *fault;    /* on the device; the first bytes of pinned memory get it */
@@ -58,6 +63,7 @@ struct cm_device_state {
 /* device.c: opens it; destroys. */
 cm_status cm_device_state_create(cm_ctx *cx, cm_context *c, const cm_target *t) CM_MUST_USE;
 void cm_device_state_destroy(cm_context *c);
+void cm_forget_device_input(cm_context *c, int i);
 /* device_place.c: where values are, copies and actions; solutions are settled. */
 cm_status cm_place_values(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 void cm_forget_places(cm_context *c);
@@ -68,7 +74,8 @@ cm_status cm_device_bind(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 cm_status cm_device_weight(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
                            const cm_solution *sol, int input, const void **out) CM_MUST_USE;
 void cm_device_weights_release(cm_engine *e);
-/* device_run.c: the main list. */
+/* device_run.c: the main list, enqueued: all that must be waited for before it ends has been. Then its end. */
 cm_status cm_run_actions(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+cm_status cm_finish_actions(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 
 #endif

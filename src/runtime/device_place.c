@@ -119,9 +119,12 @@ static void place_step(placing *p, const cm_ready_step *s)
 static void place_outputs(placing *p)
 {
     for (int i = 0; i < p->main->n_outputs; i++)
-        bring_down(p, p->main->outputs[i]);
+        if (!p->d->out_at[i])
+            bring_down(p, p->main->outputs[i]);
     close_segment(p);
-    add_action(p, CM_DO_WAIT);
+    for (int i = 0; i < p->main->n_outputs; i++)
+        if (p->d->out_at[i])
+            add_action(p, CM_DO_OUT)->value = i;
 }
 
 /* One action a step, one copy a value and direction, one wait a step. */
@@ -130,7 +133,8 @@ static cm_status make_tables(cm_ctx *cx, cm_context *c)
     cm_device_state *d = c->device;
     int n_values = c->engine->plan->n_values, n_steps = c->engine->n_steps;
     CM_NEW_N(cx, &c->bound_arena, d->places, n_values, cm_place);
-    CM_NEW_N(cx, &c->bound_arena, d->actions, 3 * n_steps + 2 * n_values + 2, cm_action);
+    CM_NEW_N(cx, &c->bound_arena, d->actions,
+             3 * n_steps + 2 * n_values + 2 + c->engine->lists[0].plan->n_outputs, cm_action);
     CM_NEW_N(cx, &c->bound_arena, d->order, n_steps, const cm_ready_step *);
     return CM_OK;
 }
@@ -140,8 +144,11 @@ cm_status cm_place_values(cm_ctx *cx, cm_context *c)
     const cm_ready_list *l = &c->engine->lists[0];
     CM_TRY(make_tables(cx, c));
     placing p = {.cx = cx, .c = c, .d = c->device, .main = l->plan};
-    for (int i = 0; i < l->plan->n_inputs; i++)
-        p.d->places[l->plan->inputs[i]].host = true;
+    for (int i = 0; i < l->plan->n_inputs; i++) {
+        cm_place *x = &p.d->places[l->plan->inputs[i]];
+        x->host = !p.d->in_at[i];
+        x->away = !x->host;
+    }
     for (int i = 0; i < l->plan->n_steps; i++)
         place_step(&p, &l->steps[i]);
     place_outputs(&p);

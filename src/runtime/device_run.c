@@ -109,6 +109,10 @@ static cm_status record_all(cm_ctx *cx, cm_context *c)
         if (d->places[v].up && d->places[v].once)
             CM_TRY(copy_up(cx, c, v));
     }
+    const cm_plan_list *main = c->engine->lists[0].plan;
+    for (int i = 0; i < main->n_inputs; i++)
+        if (d->in_at[i])
+            d->places[main->inputs[i]].data = d->in_at[i];
     for (int i = 0; i < d->n_actions; i++)
         if (d->actions[i].kind == CM_DO_SEGMENT)
             CM_TRY(record(cx, c, &d->actions[i]));
@@ -146,6 +150,27 @@ static cm_status copy_down(cm_ctx *cx, cm_context *c, int32_t v)
                     : CM_OK;
 }
 
+/* An output to the caller's memory on the device, from wherever it is. */
+static cm_status copy_out(cm_ctx *cx, cm_context *c, int o)
+{
+    cm_device_state *d = c->device;
+    int32_t v = c->engine->lists[0].plan->outputs[o];
+    const cm_place *x = &d->places[v];
+    cm_tensor *t = &c->slots[v].datum.tensor;
+    size_t bytes;
+    if (!cm_datum_is_plain(&c->slots[v].datum) || !cm_tensor_bytes(t, &bytes) ||
+        bytes > d->out_bytes[o])
+        return cm_fail(cx, CM_ERR_ARGUMENT,
+                       "output '%s' does not fit the memory on the device: there are %zu bytes",
+                       cm_engine_output_name(c->engine, o), d->out_bytes[o]);
+    if (!bytes)
+        return CM_OK;
+    if (x->away)
+        return d->api->move(cx, d->stream, d->out_at[o], x->data, bytes);
+    CM_TRY(d->api->upload(cx, d->stream, d->out_at[o], t->data, bytes));
+    return d->api->wait(cx, d->stream); /* the host may change it */
+}
+
 static cm_status act(cm_ctx *cx, cm_context *c, cm_action *a)
 {
     cm_device_state *d = c->device;
@@ -158,6 +183,8 @@ static cm_status act(cm_ctx *cx, cm_context *c, cm_action *a)
         return copy_down(cx, c, a->value);
     case CM_DO_SEGMENT:
         return c->profile ? profile_segment(cx, c, a) : d->api->launch(cx, d->stream, a->recording);
+    case CM_DO_OUT:
+        return copy_out(cx, c, a->value);
     case CM_DO_WAIT:
         return d->api->wait(cx, d->stream);
     }
@@ -169,8 +196,6 @@ static cm_status check_fault(cm_ctx *cx, cm_context *c)
 {
     cm_device_state *d = c->device;
     uint32_t code;
-    CM_TRY(d->api->download(cx, d->stream, d->pinned, d->fault, sizeof code));
-    CM_TRY(d->api->wait(cx, d->stream));
     memcpy(&code, d->pinned, sizeof code);
     if (!code)
         return CM_OK;
@@ -189,11 +214,42 @@ cm_status cm_run_actions(cm_ctx *cx, cm_context *c)
     if (!d->recorded)
         CM_TRY(record_all(cx, c));
     cm_status st = CM_OK;
+    d->in_flight = true;
     for (int i = 0; i < d->n_actions && st == CM_OK; i++)
         st = act(cx, c, &d->actions[i]);
     if (st == CM_OK)
-        return check_fault(cx, c);
+        st = d->api->download(cx, d->stream, d->pinned, d->fault, sizeof *d->fault);
+    if (st == CM_OK)
+        return CM_OK;
     cm_ctx other = *cx; /* nothing of this run may go on when the caller's memory is his again */
     (void)!d->api->wait(&other, d->stream);
+    d->in_flight = false;
     return st;
+}
+
+cm_status cm_finish_actions(cm_ctx *cx, cm_context *c)
+{
+    c->device->in_flight = false;
+    CM_TRY(c->device->api->wait(cx, c->device->stream));
+    return check_fault(cx, c);
+}
+
+cm_status cm_context_device_ns(cm_ctx *cx, cm_context *c, int runs, double *ns)
+{
+    cm_device_state *d = c->device;
+    if (!d || !d->recorded || c->profile)
+        return cm_fail(cx, CM_ERR_ARGUMENT,
+                       "only a context that ran on a device can be timed there");
+    for (int i = 0; i < 2; i++)
+        if (!d->marks[i])
+            CM_TRY(d->api->mark_open(cx, d->device, &d->marks[i]));
+    for (int r = 0; r < runs; r++) {
+        CM_TRY(d->api->mark(cx, d->stream, d->marks[0]));
+        for (int i = 0; i < d->n_actions; i++)
+            if (d->actions[i].kind == CM_DO_SEGMENT)
+                CM_TRY(d->api->launch(cx, d->stream, d->actions[i].recording));
+        CM_TRY(d->api->mark(cx, d->stream, d->marks[1]));
+        CM_TRY(d->api->between(cx, d->device, d->marks[0], d->marks[1], &ns[r]));
+    }
+    return CM_OK;
 }

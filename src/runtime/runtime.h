@@ -155,6 +155,22 @@ cm_status cm_context_set_output(cm_ctx *cx, cm_context *c, int i, void *data,
 cm_status cm_context_set_output_fn(cm_ctx *cx, cm_context *c, int i, cm_output_fn fn,
                                    void *user) CM_MUST_USE;
 
+/* On a context whose target is a device. Input and output memory there, aligned to 16 bytes, read and written
+ * in the order of the context's stream; an output's NULL is the host's again, an input's is undone by setting
+ * one on the host. */
+cm_status cm_context_set_device_input(cm_ctx *cx, cm_context *c, int i,
+                                      const cm_tensor *t) CM_MUST_USE;
+cm_status cm_context_set_device_output(cm_ctx *cx, cm_context *c, int i, void *data,
+                                       size_t bytes) CM_MUST_USE;
+/* Work goes to the caller's stream (a CUstream), which outlives the context; NULL: to its own. */
+cm_status cm_context_set_stream(cm_ctx *cx, cm_context *c, void *native) CM_MUST_USE;
+/* Begin a run: inputs on the host may be written to again, outputs are there after a wait. Steps that run on the CPU are
+ * waited for. The same as a run where there is no device. */
+cm_status cm_context_enqueue(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+cm_status cm_context_wait(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+/* Nanoseconds that the device's steps take, by its own clock, run by run; after a run. */
+cm_status cm_context_device_ns(cm_ctx *cx, cm_context *c, int runs, double *ns) CM_MUST_USE;
+
 /* Run once. Failures name the node. cx->cancel and cx->deadline_ns are looked at before every step
  * and every iteration. */
 cm_status cm_context_run(cm_ctx *cx, cm_context *c) CM_MUST_USE;

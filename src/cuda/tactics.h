@@ -15,7 +15,8 @@ extern const cm_backend cm_backend_cuda;
 #define CM_CUDA_TABLES(X) \
     X(MATMUL, matmul) \
     X(CONV, conv) \
-    X(ROWS, rows)
+    X(ROWS, rows) \
+    X(ATTENTION, attention)
 /* clang-format on */
 
 #define X(kind, stem)                                                                              \

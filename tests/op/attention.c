@@ -184,6 +184,38 @@ static void halves(void **state)
                8e-3, -1, 1, 0);
 }
 
+/* What matrix units do: several tiles of rows and of keys, none of them full, and all that may become of scores. */
+static void halves_in_tiles(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "x: f16[1,150,192]\ny = cameo.Attention(x, x, x) {" HEADS(
+            1, 1, 64, 64) ", scale=0.125, offsets=[0,64,128]}\nreturn y\n",
+        "x: bf16[1,150,192]\ny = cameo.Attention(x, x, x) {" HEADS(
+            1, 1, 64, 64) ", scale=0.125, is_causal=1, offsets=[0,64,128]}\nreturn y\n",
+        "q: f16[1,2,70,128]\nk: f16[1,1,90,128]\nv: f16[1,1,90,104]\ny = cameo.Attention(q, k, v) "
+        "{" HEADS(2, 1, 128, 104) ", scale=0.09, is_causal=1, q_layout=\"bhsd\", "
+                                  "k_layout=\"bhsd\", v_layout=\"bhsd\", y_layout=\"bhsd\"}\n"
+                                  "return y\n",
+        "q: f16[1,2,20,256]\nk: f16[1,2,256,40]\nv: f16[1,2,40,200]\ny = cameo.Attention(q, k, v) "
+        "{" HEADS(2, 2, 256, 200) ", scale=0.06, q_layout=\"bhsd\", k_layout=\"bhds\", "
+                                  "v_layout=\"bhsd\", y_layout=\"bhsd\"}\nreturn y\n",
+        "x: f16[2,75,72]\nb: f16[1,3,75,75]\nm: bool[2,1,1,75]\ny = cameo.Attention(x, x, x, b, m) "
+        "{" HEADS(3, 3, 8, 8) ", scale=0.4, mask_value=-1, is_causal=1, offsets=[0,24,48]}\nreturn "
+                              "y\n",
+        "x: f16[2,75,72]\nm: bool[2,3,75,75]\ny = cameo.Attention(x, x, x, _, m) {" HEADS(
+            3, 3, 8, 8) ", scale=0.4, softcap=2, offsets=[0,24,48]}\nreturn y\n",
+        /* few queries, many keys */
+        "q: f16[1,2,64]\nk: f16[1,700,16]\nv: f16[1,700,16]\ny = cameo.Attention(q, k, v) {" HEADS(
+            4, 1, 16, 16) ", scale=0.3}\nreturn y\n",
+        "x: f16[1,2,96]\npk: f16[1,2,600,16]\npv: f16[1,2,600,16]\n"
+        "y, nk, nv = cameo.Attention(x, x, x, _, _, pk, pv) {" HEADS(
+            2, 2, 16, 16) ", scale=0.3, is_causal=1, offsets=[0,32,64]}\nreturn y, nk, nv\n",
+    };
+    for (int i = 0; i < CM_COUNT(texts); i++)
+        check_with(texts[i], strstr(texts[i], "bf16") ? 8e-3 : 2e-3, -1, 1, 0);
+}
+
 /* NaN and infinities come out where the reference has them, and nowhere else. */
 static void hurting_values(void **state)
 {
@@ -204,9 +236,11 @@ static void hurting_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts), cmocka_unit_test(groups),         cmocka_unit_test(causal),
-        cmocka_unit_test(masks),   cmocka_unit_test(caches),         cmocka_unit_test(epilogues),
-        cmocka_unit_test(halves),  cmocka_unit_test(hurting_values),
+        cmocka_unit_test(layouts),        cmocka_unit_test(groups),
+        cmocka_unit_test(causal),         cmocka_unit_test(masks),
+        cmocka_unit_test(caches),         cmocka_unit_test(epilogues),
+        cmocka_unit_test(halves),         cmocka_unit_test(halves_in_tiles),
+        cmocka_unit_test(hurting_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

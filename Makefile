@@ -172,6 +172,10 @@ bench:
 $(B)/bench/limits: bench/limits.c $(B)/src/cli/limits.o
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(WARN) -O2 -Isrc -pthread -o $@ $^
+# Those of bench/gpu look inside.
+$(B)/bench/gpu/%: bench/gpu/%.c $(B)/libcameo.a
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -o $@ $< $(WHOLE) $(LDFLAGS) $(LDLIBS)
 $(B)/bench/%: bench/%.c $(B)/libcameo.so include/cameo.h
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 $(WARN) -O2 -Iinclude -pthread -o $@ $< -L$(B) -Xlinker -rpath -Xlinker $(abspath $(B)) \

@@ -6,17 +6,16 @@
 #include "cuda/tactics.h"
 
 /* Best guess first. */
+#define ROW(stem, least, ...)                                                                      \
+    {                                                                                              \
+        .name = #stem, .level = least, .reject = cm_cuda_##stem##_reject,                          \
+        .knobs = cm_cuda_##stem##_knobs, .cost = cm_cuda_##stem##_cost,                            \
+        .pack_bytes = cm_gpu_product_pack_bytes, .pack = cm_gpu_product_pack,                      \
+        .ready = cm_cuda_##stem##_ready, .run = cm_cuda_##stem##_run, __VA_ARGS__                  \
+    }
 const cm_tactic cm_cuda_matmul_tactics[] = {
-    {.name = "matmul_tile",
-     .level = 750,
-     .reject = cm_cuda_matmul_tile_reject,
-     .knobs = cm_cuda_matmul_tile_knobs,
-     .cost = cm_cuda_matmul_tile_cost,
-     .workspace = cm_cuda_matmul_tile_workspace,
-     .pack_bytes = cm_gpu_product_pack_bytes,
-     .pack = cm_gpu_product_pack,
-     .ready = cm_cuda_matmul_tile_ready,
-     .run = cm_cuda_matmul_tile_run},
+    ROW(matmul_wgmma, 900),
+    ROW(matmul_tile, 750, .workspace = cm_cuda_matmul_tile_workspace),
 };
 const int cm_cuda_matmul_count = CM_COUNT(cm_cuda_matmul_tactics);
 

@@ -34,12 +34,16 @@ void cm_gpu_product_pack(const cm_problem *p, const cm_knobs *k, int input, cons
 cm_reading cm_gpu_product_reading(const cm_gpu_product *v, const cm_matrix *x, int element);
 
 /* cuda/<tactic>.c has the functions of its row. */
-const char *cm_cuda_matmul_tile_reject(const cm_problem *p);
-int cm_cuda_matmul_tile_knobs(const cm_problem *p, cm_knobs *out);
-double cm_cuda_matmul_tile_cost(const cm_problem *p, const cm_knobs *k);
+#define MATMUL_TACTIC(stem)                                                                        \
+    const char *cm_cuda_##stem##_reject(const cm_problem *p);                                      \
+    int cm_cuda_##stem##_knobs(const cm_problem *p, cm_knobs *out);                                \
+    double cm_cuda_##stem##_cost(const cm_problem *p, const cm_knobs *k);                          \
+    cm_status cm_cuda_##stem##_ready(cm_ctx *cx, cm_device *d, cm_arena *arena,                    \
+                                     const cm_problem *p, const cm_knobs *k, const void **state);  \
+    cm_status cm_cuda_##stem##_run(const cm_run *r)
+MATMUL_TACTIC(matmul_wgmma);
+MATMUL_TACTIC(matmul_tile);
+#undef MATMUL_TACTIC
 size_t cm_cuda_matmul_tile_workspace(const cm_problem *p, const cm_knobs *k);
-cm_status cm_cuda_matmul_tile_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
-                                    const cm_knobs *k, const void **state);
-cm_status cm_cuda_matmul_tile_run(const cm_run *r);
 
 #endif

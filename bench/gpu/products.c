@@ -1,0 +1,362 @@
+/* products.c -- matrix products and convolutions on a GPU: every tactic, every setting, beside one another.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Usage: products [all]. For each problem and tactic the fastest setting: microseconds, TFLOP/s, and which fraction of the
+ * fastest tactic's speed that is; then the setting that the cost model would take. `all`: every setting. Kernels are compiled first, by
+ * all cores. Times are those of a recording of many runs, by the device's clock. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plan/backend.h"
+
+enum { MOST = 4096, REPEATS = 20, INPUTS = 3 };
+
+typedef struct {
+    char name[96];
+    cm_tensor in[INPUTS], out;
+    const cm_tensor *ins[INPUTS], *outs[1];
+    bool constant[INPUTS];
+    cm_program epilogue;
+    cm_problem p;
+    double flops;
+} problem;
+
+typedef struct {
+    const problem *of;
+    const cm_tactic *tactic;
+    cm_knobs knobs;
+    cm_arena arena;
+    const void *state;
+    cm_status ready;
+    char message[1024];
+    double cost, ns;
+} trial;
+
+static problem *problems[256];
+static trial *trials;
+static int n_problems, n_trials;
+static cm_device *device;
+static cm_stream *stream;
+static const cm_device_api *api;
+static unsigned char *memory;
+static const size_t MEMORY = (size_t)6 << 30;
+
+static void must(cm_ctx *cx, cm_status st)
+{
+    if (st == CM_OK)
+        return;
+    fprintf(stderr, "products: %s\n", cx->message);
+    exit(1);
+}
+
+static problem *new_problem(cm_problem_kind kind, int n_in)
+{
+    problem *b = calloc(1, sizeof *b);
+    for (int i = 0; i < INPUTS; i++)
+        b->ins[i] = &b->in[i];
+    b->outs[0] = &b->out;
+    b->constant[1] = b->constant[2] = true;
+    b->p = (cm_problem){.kind = kind,
+                        .op = "bench",
+                        .n_in = n_in,
+                        .in = b->ins,
+                        .constant = b->constant,
+                        .n_out = 1,
+                        .out = b->outs,
+                        .target = api->target(device),
+                        .threads = 1};
+    problems[n_problems++] = b;
+    return b;
+}
+
+static void shape(cm_tensor *t, cm_dtype type, int rank, const int64_t *dims)
+{
+    if (!cm_tensor_shape(t, type, rank, dims))
+        exit(1);
+}
+
+static void product(cm_dtype type, bool tf32, int64_t m, int64_t n, int64_t k)
+{
+    problem *b = new_problem(CM_PROBLEM_MATMUL, 2);
+    snprintf(b->name, sizeof b->name, "%s m%lld n%lld k%lld", tf32 ? "tf32" : cm_dtype_name(type),
+             (long long)m, (long long)n, (long long)k);
+    shape(&b->in[0], type, 2, (int64_t[]){m, k});
+    shape(&b->in[1], type, 2, (int64_t[]){k, n});
+    shape(&b->out, type, 2, (int64_t[]){m, n});
+    b->p.tf32 = tf32;
+    b->p.as.matmul = (cm_matmul){.m = m,
+                                 .n = n,
+                                 .k = k,
+                                 .a = {.row = k, .col = 1},
+                                 .b = {.row = n, .col = 1},
+                                 .c = {.row = n, .col = 1},
+                                 .alpha = 1,
+                                 .beta = 1,
+                                 .bias = -1};
+    b->flops = 2.0 * (double)m * (double)n * (double)k;
+}
+
+static void channels_last(cm_tensor *t)
+{
+    t->strides[1] = 1;
+    t->strides[3] = t->dims[1];
+    t->strides[2] = t->dims[1] * t->dims[3];
+    t->strides[0] = t->strides[2] * t->dims[2];
+}
+
+/* A square convolution with a bias and ReLU. */
+static void convolution(cm_dtype type, bool tf32, int n, int c_in, int c_out, int groups, int size,
+                        int kernel, int stride)
+{
+    problem *b = new_problem(CM_PROBLEM_CONV, 3);
+    int pad = kernel / 2, out = (size + 2 * pad - kernel) / stride + 1;
+    snprintf(b->name, sizeof b->name, "%s conv b%d %dx%d %d->%d k%d s%d%s",
+             tf32 ? "tf32" : cm_dtype_name(type), n, size, size, c_in, c_out, kernel, stride,
+             groups > 1 ? " grouped" : "");
+    shape(&b->in[0], type, 4, (int64_t[]){n, c_in, size, size});
+    shape(&b->in[1], type, 4, (int64_t[]){c_out, c_in / groups, kernel, kernel});
+    shape(&b->in[2], type, 1, (int64_t[]){c_out});
+    shape(&b->out, type, 4, (int64_t[]){n, c_out, out, out});
+    if (c_in > 4)
+        channels_last(&b->in[0]);
+    channels_last(&b->out);
+    cm_program_add(&b->epilogue, CM_PW_RELU, cm_arg_x(), cm_arg_x(), cm_arg_x());
+    b->epilogue.n_outputs = 1;
+    b->epilogue.uses_x = true;
+    b->p.epilogue = &b->epilogue;
+    b->p.tf32 = tf32;
+    b->p.as.conv = (cm_conv){.axes = 2,
+                             .n = n,
+                             .groups = groups,
+                             .c_in = c_in,
+                             .c_out = c_out,
+                             .in = {1, size, size},
+                             .out = {1, out, out},
+                             .kernel = {1, kernel, kernel},
+                             .stride = {1, stride, stride},
+                             .dilation = {1, 1, 1},
+                             .pad = {0, pad, pad},
+                             .bias = true};
+    b->flops = 2.0 * n * out * out * (double)c_out * (c_in / groups) * kernel * kernel;
+}
+
+static void make_problems(void)
+{
+    product(CM_F16, false, 4096, 4096, 4096);
+    static const int bert[][3] = {{128, 768, 768},    {128, 2304, 768},  {128, 3072, 768},
+                                  {128, 768, 3072},   {3072, 768, 768},  {3072, 2304, 768},
+                                  {3072, 3072, 768},  {3072, 768, 3072}, {12288, 3072, 768},
+                                  {12288, 768, 3072}, {384, 4096, 1024}, {384, 1024, 4096}};
+    for (int i = 0; i < CM_COUNT(bert); i++)
+        product(CM_F16, false, bert[i][0], bert[i][1], bert[i][2]);
+    product(CM_F16, false, 1, 4096, 4096);
+    product(CM_F32, true, 4096, 4096, 4096);
+    product(CM_F32, false, 2048, 2048, 2048);
+    static const int batches[] = {1, 8, 128};
+    for (int i = 0; i < CM_COUNT(batches); i++) {
+        int n = batches[i];
+        convolution(CM_F16, false, n, 3, 64, 1, 224, 7, 2);
+        convolution(CM_F16, false, n, 64, 64, 1, 56, 3, 1);
+        convolution(CM_F16, false, n, 64, 256, 1, 56, 1, 1);
+        convolution(CM_F16, false, n, 256, 128, 1, 56, 1, 1);
+        convolution(CM_F16, false, n, 128, 128, 1, 28, 3, 1);
+        convolution(CM_F16, false, n, 256, 256, 1, 14, 3, 1);
+        convolution(CM_F16, false, n, 1024, 256, 1, 14, 1, 1);
+        convolution(CM_F16, false, n, 512, 512, 1, 7, 3, 1);
+        convolution(CM_F16, false, n, 72, 72, 72, 56, 5, 2);
+        convolution(CM_F16, false, n, 480, 480, 480, 14, 3, 1);
+    }
+    convolution(CM_F32, true, 128, 128, 128, 1, 28, 3, 1);
+}
+
+static void make_trials(void)
+{
+    cm_knobs knobs[CM_MAX_KNOBS];
+    trials = calloc(MOST, sizeof *trials);
+    for (int i = 0; i < n_problems; i++) {
+        const cm_problem *p = &problems[i]->p;
+        int n;
+        const cm_tactic *rows = cm_backend_for(CM_DEVICE_CUDA)->tactics(p->kind, &n);
+        for (int t = 0; t < n; t++) {
+            if (rows[t].level > p->target.level || rows[t].reject(p))
+                continue;
+            memset(knobs, 0, sizeof knobs);
+            int settings = rows[t].knobs ? rows[t].knobs(p, knobs) : 1;
+            for (int k = 0; k < settings && n_trials < MOST; k++) {
+                trial *x = &trials[n_trials++];
+                *x = (trial){.of = problems[i], .tactic = &rows[t], .knobs = knobs[k]};
+                x->cost = rows[t].cost(p, &knobs[k]);
+                cm_arena_init(&x->arena, NULL);
+            }
+        }
+    }
+}
+
+static int next_trial;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *compile(void *unused)
+{
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        int i = next_trial++;
+        pthread_mutex_unlock(&lock);
+        if (i >= n_trials)
+            return unused;
+        trial *x = &trials[i];
+        cm_ctx cx = {0};
+        x->ready = !x->tactic->ready
+                       ? CM_OK
+                       : x->tactic->ready(&cx, device, &x->arena, &x->of->p, &x->knobs, &x->state);
+        snprintf(x->message, sizeof x->message, "%s", cx.message);
+    }
+}
+
+static void compile_all(void)
+{
+    pthread_t threads[64];
+    int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    n = n > 64 ? 64 : n;
+    for (int i = 0; i < n; i++)
+        pthread_create(&threads[i], NULL, compile, NULL);
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* The device's memory full of numbers in [-1, 1]. */
+static void fill_memory(cm_ctx *cx, cm_dtype type)
+{
+    enum { PIECE = 1 << 24 };
+    static unsigned char piece[PIECE];
+    unsigned random = 1;
+    int64_t n = PIECE / (int64_t)cm_dtype_size(type);
+    for (int64_t i = 0; i < n; i++) {
+        random = random * 1664525u + 1013904223u;
+        cm_set_f64(type, piece, i, (random >> 8) / 8388608.0 - 1);
+    }
+    for (size_t at = 0; at < MEMORY; at += PIECE)
+        must(cx, api->upload(cx, stream, memory + at, piece, PIECE));
+    must(cx, api->wait(cx, stream));
+}
+
+static size_t place(size_t *used, size_t bytes)
+{
+    size_t at = *used;
+    *used = (at + bytes + 255) / 256 * 256;
+    if (*used > MEMORY) {
+        fprintf(stderr, "products: a problem is too large\n");
+        exit(1);
+    }
+    return at;
+}
+
+static size_t bytes_of(const cm_tensor *t)
+{
+    return (size_t)cm_tensor_elems(t) * cm_dtype_size(t->dtype);
+}
+
+static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
+{
+    const cm_problem *p = &x->of->p;
+    const void *in[INPUTS] = {0};
+    size_t used = 256;
+    for (int i = 0; i < p->n_in; i++) {
+        size_t packed =
+            p->constant[i] && x->tactic->pack_bytes ? x->tactic->pack_bytes(p, &x->knobs, i) : 0;
+        in[i] = memory + place(&used, packed ? packed : bytes_of(p->in[i]));
+    }
+    void *out[1] = {memory + place(&used, bytes_of(p->out[0]))};
+    size_t work = x->tactic->workspace ? x->tactic->workspace(p, &x->knobs) : 0;
+    cm_run r = {.cx = cx,
+                .p = p,
+                .k = &x->knobs,
+                .in = in,
+                .out = out,
+                .workspace = memory + place(&used, work),
+                .state = x->state,
+                .stream = stream,
+                .fault = (uint32_t *)memory,
+                .fault_code = 1};
+    cm_recording *recording = NULL;
+    must(cx, x->tactic->run(&r));
+    must(cx, api->record_begin(cx, stream));
+    for (int i = 0; i < REPEATS; i++)
+        must(cx, x->tactic->run(&r));
+    must(cx, api->record_end(cx, stream, &recording));
+    x->ns = INFINITY;
+    for (int i = 0; i < 3; i++) {
+        double ns;
+        must(cx, api->mark(cx, stream, from));
+        must(cx, api->launch(cx, stream, recording));
+        must(cx, api->mark(cx, stream, to));
+        must(cx, api->between(cx, device, from, to, &ns));
+        x->ns = ns / REPEATS < x->ns ? ns / REPEATS : x->ns;
+    }
+    api->recording_close(device, recording);
+}
+
+static void print_trial(const trial *x, double best, const char *mark)
+{
+    const int32_t *v = x->knobs.v;
+    printf("  %-16s %4d %4d %4d %2d %2d %2d %2d  %9.1f us  model %9.1f us  %7.1f TFLOP/s  %.2f%s\n",
+           x->tactic->name, v[0], v[1], v[2], v[3], v[4], v[5], v[6], x->ns / 1000, x->cost / 1000,
+           x->of->flops / x->ns / 1000, best / x->ns, mark);
+}
+
+static void report(const problem *b, bool all)
+{
+    const trial *best = NULL, *chosen = NULL;
+    for (int i = 0; i < n_trials; i++) {
+        const trial *x = &trials[i];
+        if (x->of != b || x->ready != CM_OK)
+            continue;
+        best = !best || x->ns < best->ns ? x : best;
+        chosen = !chosen || x->cost < chosen->cost ? x : chosen;
+    }
+    printf("%s\n", b->name);
+    for (int i = 0; i < n_trials && best; i++) {
+        const trial *x = &trials[i];
+        bool fastest = x->of == b && x->ready == CM_OK;
+        for (int j = 0; j < n_trials && fastest; j++)
+            fastest = trials[j].of != b || trials[j].tactic != x->tactic ||
+                      trials[j].ready != CM_OK || trials[j].ns >= x->ns;
+        if (x->of == b && x->ready != CM_OK)
+            printf("  %-16s fails: %s\n", x->tactic->name, x->message);
+        else if (x->of == b && (all || fastest || x == chosen))
+            print_trial(x, best->ns, x == chosen ? "  chosen" : "");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    cm_ctx cx = {0};
+    cm_mark *from, *to;
+    void *all_memory;
+    const cm_target target = {CM_DEVICE_CUDA, 0, 0};
+    api = cm_backend_for(CM_DEVICE_CUDA)->api;
+    must(&cx, api->open(&cx, &target, &device));
+    must(&cx, api->stream_open(&cx, device, NULL, &stream));
+    must(&cx, api->alloc(&cx, device, MEMORY, &all_memory));
+    must(&cx, api->mark_open(&cx, device, &from));
+    must(&cx, api->mark_open(&cx, device, &to));
+    memory = all_memory;
+    make_problems();
+    make_trials();
+    compile_all();
+    cm_dtype filled = CM_NO_DTYPE;
+    for (int i = 0; i < n_problems; i++) {
+        cm_dtype type = problems[i]->in[0].dtype;
+        if (type != filled)
+            fill_memory(&cx, filled = type);
+        for (int t = 0; t < n_trials; t++)
+            if (trials[t].of == problems[i] && trials[t].ready == CM_OK)
+                measure(&cx, &trials[t], from, to);
+        report(problems[i], argc > 1 && !strcmp(argv[1], "all"));
+        fflush(stdout);
+    }
+    return 0;
+}

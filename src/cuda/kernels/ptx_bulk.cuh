@@ -1,0 +1,59 @@
+// ptx_bulk.cuh -- sm_90's bulk copies, their barriers, and products of warp groups. wgmma() is written by
+// cuda/matmul_wgmma.c for the width that is wanted.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+struct alignas(64) tensor_map {
+    u64 opaque[16];
+};
+
+DEVICE void barrier_init(u32 at, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals));
+}
+// After all are made, before anybody uses them.
+DEVICE void barriers_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+DEVICE void barrier_arrive(u32 at)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+}
+// Arrives, and makes the barrier wait for so many bytes of copies.
+DEVICE void barrier_expect(u32 at, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes)
+                 : "memory");
+}
+// Until the phase of this parity is over.
+DEVICE void barrier_wait(u32 at, int parity)
+{
+    asm volatile("{\n\t.reg .pred p;\n"
+                 "WAIT:\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n\t"
+                 "@p bra DONE;\n\tbra WAIT;\nDONE:\n\t}" ::"r"(at),
+                 "r"(parity)
+                 : "memory");
+}
+
+DEVICE void copy_box(u32 to, const tensor_map &map, u32 barrier, int x, int y, int z)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+                 "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
+
+DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEVICE void products_end_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N> DEVICE void products_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+// For a whole warp group of a kernel that was compiled for less, or more.
+template <int N> DEVICE void more_registers()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N> DEVICE void fewer_registers()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}

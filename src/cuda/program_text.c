@@ -71,6 +71,15 @@ const char *cm_text_number_type(cm_text_number n)
     return names[n];
 }
 
+bool cm_cuda_program_reads(const cm_program *p, int operand)
+{
+    for (int s = 0; s < p->n_steps; s++)
+        for (int k = 0; k < cm_pointwise_arity(p->step[s].op); k++)
+            if (p->step[s].arg[k].kind == CM_ARG_OPERAND && p->step[s].arg[k].index == operand)
+                return true;
+    return false;
+}
+
 static bool is_whole_number(const cm_program_step *s, int k)
 {
     double v = s->arg[k].number;

@@ -14,6 +14,8 @@ typedef enum {
     CM_TEXT_U64,
 } cm_text_number;
 
+/* Does any instruction read the operand? */
+bool cm_cuda_program_reads(const cm_program *p, int operand);
 const char *cm_text_number_type(cm_text_number n); /* "float": T below */
 /* Can every instruction be computed in whole numbers, and are its constants such? */
 bool cm_program_is_whole(const cm_program *p);

@@ -13,6 +13,7 @@ extern const cm_backend cm_backend_cuda;
 /* clang-format off */
 /* X(KIND, stem): one line a kind. */
 #define CM_CUDA_TABLES(X) \
+    X(POINTWISE, pointwise) \
     X(MATMUL, matmul) \
     X(CONV, conv) \
     X(ROWS, rows) \

@@ -14,6 +14,8 @@ extern const cm_backend cm_backend_cuda;
 /* X(KIND, stem): one line a kind. */
 #define CM_CUDA_TABLES(X) \
     X(POINTWISE, pointwise) \
+    X(MOVE, move) \
+    X(REDUCE, reduce) \
     X(MATMUL, matmul) \
     X(CONV, conv) \
     X(ROWS, rows) \

@@ -1,0 +1,318 @@
+// reduce.cu -- a program per element, its results folded along some axes, and a program after.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A block has X outputs at once and Y threads for each (X * Y = 256); where the innermost axis is kept, a thread has RUN
+// outputs side by side, else it takes RUN elements at once. A few long folds are cut into parts, one for each blockIdx.y,
+// which a second launch (JOIN) folds: always in one order, so that results are the same in every run.
+//
+// Generated before this: `before` and `after` (programs), and
+//   NUMBER, SUM   what is computed with, and what is added up in
+//   KIND          cm_reduce_kind
+//   KEPT, GONE    axes of each sort
+//   COLUMNS       the innermost axis is kept
+//   RUN, X, Y, LAST (of equals the last), PARTS (there are), JOIN
+//   INPUTS(X), N_INPUTS, OPERANDS; AFTER(X), N_AFTER, AFTER_OPERANDS; OUTPUT
+//   WIDE (nest.cuh)
+#include "common.cuh"
+#include "elements.cuh"
+#include "nest.cuh"
+
+enum mode { SIDE_BY_SIDE, ONE, APART };
+enum { SUMS, MEAN, MAX, MIN, PROD, SUM_SQUARE, L1, L2, LOG_SUM, LOG_SUM_EXP, ARG_MAX, ARG_MIN };
+enum { IS_ARG = KIND == ARG_MAX || KIND == ARG_MIN };
+
+struct operand {
+    void *data;
+    i64 kept[KEPT], gone[GONE];
+};
+struct folded {
+    SUM v;
+    union {
+        NUMBER top; // LOG_SUM_EXP: the largest, which v is relative to
+        i64 at;     // of an extreme, -1: none yet
+    };
+};
+struct arguments {
+    operand in[N_INPUTS], after[N_AFTER + 1], out;
+    axis kept[KEPT], gone[GONE], inner_runs;
+    u64 outputs, count; // elements
+    u64 parts, runs_fit;
+    folded *partial; // [outputs][parts]
+};
+
+DEVICE NUMBER infinity() { return (NUMBER)__int_as_float(0x7f800000); }
+
+DEVICE folded start()
+{
+    folded f;
+    f.at = -1;
+    if (KIND == LOG_SUM_EXP)
+        f.top = -infinity();
+    f.v = KIND == PROD  ? (SUM)1
+          : KIND == MAX ? (SUM)LOWEST
+          : KIND == MIN ? (SUM)HIGHEST
+                        : (SUM)0;
+    return f;
+}
+
+// Does x at `at` take the place of y at `y_at`? NaN counts as the extreme.
+DEVICE bool wins(SUM x, i64 at, SUM y, i64 y_at)
+{
+    if (at < 0 || y_at < 0)
+        return y_at < 0;
+    bool nan = x != x, y_nan = y != y;
+    bool equal = nan || y_nan ? nan == y_nan : x == y;
+    if (equal)
+        return LAST ? at > y_at : at < y_at;
+    return nan || (!y_nan && (KIND == ARG_MAX ? x > y : x < y));
+}
+
+DEVICE void join_exps(folded &a, NUMBER top, SUM v)
+{
+    if (top != top || a.top != a.top) {
+        a.top += top;
+        return;
+    }
+    SUM e = top == a.top ? (SUM)1 : (SUM)exp(-fabs(top - a.top));
+    a.v = top > a.top ? a.v * e + v : a.v + v * e;
+    a.top = top > a.top ? top : a.top;
+}
+
+DEVICE void join(folded &a, const folded &b)
+{
+    if (KIND == LOG_SUM_EXP) {
+        join_exps(a, b.top, b.v);
+    } else if (IS_ARG) {
+        if (wins(b.v, b.at, a.v, a.at))
+            a = b;
+    } else if (KIND == MAX) {
+        a.v = b.v > a.v || b.v != b.v ? b.v : a.v;
+    } else if (KIND == MIN) {
+        a.v = b.v < a.v || b.v != b.v ? b.v : a.v;
+    } else if (KIND == PROD) {
+        a.v *= b.v;
+    } else {
+        a.v += b.v;
+    }
+}
+
+DEVICE void fold(folded &a, NUMBER x, i64 at)
+{
+    folded b;
+    b.v = (SUM)x;
+    b.at = at;
+    if (KIND == LOG_SUM_EXP) {
+        join_exps(a, x, (SUM)1);
+        return;
+    }
+    if (KIND == SUM_SQUARE || KIND == L2)
+        b.v *= b.v;
+    if (KIND == L1)
+        b.v = b.v < 0 ? -b.v : b.v;
+    join(a, b);
+}
+
+DEVICE void finish(const arguments &a, const folded &f, const i64 *after_at, i64 to)
+{
+    if (IS_ARG) {
+        ((OUTPUT *)a.out.data)[to] = element<OUTPUT>::put(f.at);
+        return;
+    }
+    NUMBER x = KIND == MEAN          ? (NUMBER)(f.v / (SUM)(i64)a.count)
+               : KIND == L2          ? (NUMBER)sqrt((double)f.v)
+               : KIND == LOG_SUM     ? (NUMBER)log((double)f.v)
+               : KIND != LOG_SUM_EXP ? (NUMBER)f.v
+               : f.top - f.top == 0  ? (NUMBER)(f.top + log((double)f.v))
+                                     : f.top;
+    NUMBER o[AFTER_OPERANDS + 1], r[1];
+#define GET_AFTER(slot, k, E) o[k] = get<NUMBER, E>(((const E *)a.after[slot].data)[after_at[slot]]);
+    AFTER(GET_AFTER)
+    after(x, o, r);
+    ((OUTPUT *)a.out.data)[to] = element<OUTPUT>::put(r[0]);
+}
+
+// Where output `o` (a run of N where the innermost axis is kept) and its operands are.
+struct place {
+    i64 in[N_INPUTS], after[N_AFTER + 1], to;
+};
+template <int N> DEVICE void find_kept(const arguments &a, index o, place &p)
+{
+    p.to = 0;
+#pragma unroll
+    for (int k = 0; k < N_INPUTS; k++)
+        p.in[k] = 0;
+#pragma unroll
+    for (int k = 0; k < N_AFTER; k++)
+        p.after[k] = 0;
+#pragma unroll
+    for (int d = KEPT - 1; d >= 0; d--) {
+        const bool runs = COLUMNS && N > 1 && d == KEPT - 1;
+        const axis &size = runs ? a.inner_runs : a.kept[d];
+        index rest = d ? quotient(o, size) : 0;
+        i64 i = (o - rest * size_of(size)) * (runs ? N : 1);
+        o = rest;
+        p.to += i * a.out.kept[d];
+#pragma unroll
+        for (int k = 0; k < N_INPUTS; k++)
+            p.in[k] += i * a.in[k].kept[d];
+#pragma unroll
+        for (int k = 0; k < N_AFTER; k++)
+            p.after[k] += i * a.after[k].kept[d];
+    }
+}
+
+#if JOIN
+extern "C" __global__ void __launch_bounds__(256) reduce_join(const __grid_constant__ arguments a)
+{
+    const u32 lane = threadIdx.x % 32;
+    for (u64 o = (u64)blockIdx.x * 8 + threadIdx.x / 32; o < a.outputs; o += (u64)gridDim.x * 8) {
+        folded f = start();
+        for (u64 part = lane; part < a.parts; part += 32)
+            join(f, a.partial[o * a.parts + part]);
+#pragma unroll
+        for (int d = 16; d > 0; d /= 2) {
+            folded other;
+            other.v = __shfl_xor_sync(~0u, f.v, d);
+            other.at = __shfl_xor_sync(~0u, f.at, d);
+            join(f, other);
+        }
+        if (lane == 0) {
+            place p;
+            find_kept<1>(a, (index)o, p);
+            finish(a, f, p.after, p.to);
+        }
+    }
+}
+#else
+
+template <mode M, int N, class E> DEVICE void read(const E *p, i64 stride, E *to)
+{
+    if constexpr (M == SIDE_BY_SIDE) {
+        load_run<true, E, N>(p, to);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            to[i] = M == ONE && i ? to[0] : p[i * stride];
+    }
+}
+
+// Elements j, j + Y, ...: U at a time, of N each, folded into one output or into N.
+template <int N, int U> DEVICE void fold_some(const arguments &a, const place &p, index j, folded *f)
+{
+#define RAW(slot, k, E, m) E raw##slot[U][N];
+    INPUTS(RAW)
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        i64 at[N_INPUTS];
+        index rest = j + u * Y;
+#pragma unroll
+        for (int k = 0; k < N_INPUTS; k++)
+            at[k] = p.in[k];
+#pragma unroll
+        for (int d = GONE - 1; d >= 0; d--) {
+            const bool runs = !COLUMNS && N > 1 && d == GONE - 1;
+            const axis &size = runs ? a.inner_runs : a.gone[d];
+            index q = d ? quotient(rest, size) : 0;
+            i64 i = (rest - q * size_of(size)) * (runs ? N : 1);
+            rest = q;
+#pragma unroll
+            for (int k = 0; k < N_INPUTS; k++)
+                at[k] += i * a.in[k].gone[d];
+        }
+#define READ(slot, k, E, m)                                                                        \
+    read<m, N, E>((const E *)a.in[slot].data + at[slot],                                           \
+                  COLUMNS ? a.in[slot].kept[KEPT - 1] : a.in[slot].gone[GONE - 1], raw##slot[u]);
+        INPUTS(READ)
+    }
+#pragma unroll
+    for (int u = 0; u < U; u++)
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            NUMBER o[OPERANDS], r[1];
+#define GET(slot, k, E, m) o[k] = get<NUMBER, E>(raw##slot[u][i]);
+            INPUTS(GET)
+            before((NUMBER)0, o, r);
+            i64 at = COLUMNS ? (i64)(j + u * Y) : (i64)(j + u * Y) * N + i;
+            fold(f[COLUMNS ? i : 0], r[0], at);
+        }
+}
+
+// Of the Y threads of an output; the result is the first one's.
+DEVICE void join_threads(folded &f, int lane, int output)
+{
+    __shared__ folded room[256];
+    if (Y == 1)
+        return;
+    if (!COLUMNS) {
+#pragma unroll
+        for (int d = (Y < 32 ? Y : 32) / 2; d > 0; d /= 2) {
+            folded other;
+            other.v = __shfl_xor_sync(~0u, f.v, d);
+            other.at = __shfl_xor_sync(~0u, f.at, d);
+            join(f, other);
+        }
+        if (Y <= 32)
+            return;
+    }
+    const int n = COLUMNS ? Y : Y / 32, apart = COLUMNS ? X : 1;
+    const int first = COLUMNS ? output : output * (Y / 32);
+    __syncthreads(); // what was there has been read
+    if (COLUMNS || lane % 32 == 0)
+        room[first + (COLUMNS ? lane : lane / 32) * apart] = f;
+    __syncthreads();
+    if (lane == 0)
+        for (int i = 1; i < n; i++)
+            join(f, room[first + i * apart]);
+}
+
+template <int N> DEVICE void reduce_with(const arguments &a)
+{
+    const int outputs = COLUMNS ? N : 1, many = N > 4 ? 2 : 4;
+    const int lane = COLUMNS ? threadIdx.x / X : threadIdx.x % Y;
+    const int output = COLUMNS ? threadIdx.x % X : threadIdx.x / Y;
+    const u64 units = a.outputs / outputs, steps = COLUMNS ? a.count : a.count / N;
+    const index begin = (index)(steps * blockIdx.y / a.parts);
+    const index end = (index)(steps * (blockIdx.y + 1) / a.parts);
+    for (u64 group = blockIdx.x; group * X < units; group += gridDim.x) {
+        const u64 o = group * X + output;
+        folded f[outputs];
+        place p;
+#pragma unroll
+        for (int i = 0; i < outputs; i++)
+            f[i] = start();
+        find_kept<N>(a, (index)(o < units ? o : 0), p);
+        index j = begin + lane;
+        for (; o < units && (u64)j + (many - 1) * Y < end; j += many * Y)
+            fold_some<N, many>(a, p, j, f);
+        for (; o < units && j < end; j += Y)
+            fold_some<N, 1>(a, p, j, f);
+#pragma unroll
+        for (int i = 0; i < outputs; i++) {
+            join_threads(f[i], lane, output);
+            if (o >= units || lane != 0)
+                continue;
+            if (PARTS) {
+                a.partial[(o * outputs + i) * a.parts + blockIdx.y] = f[i];
+                continue;
+            }
+            i64 after_at[N_AFTER + 1];
+#pragma unroll
+            for (int k = 0; k < N_AFTER; k++)
+                after_at[k] = p.after[k] + i * a.after[k].kept[KEPT - 1];
+            finish(a, f[i], after_at, p.to + i * a.out.kept[KEPT - 1]);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) reduce(const __grid_constant__ arguments a)
+{
+    bool aligned = a.runs_fit;
+#define ALIGNED(slot, k, E, m)                                                                     \
+    aligned &= m != SIDE_BY_SIDE || (u64)a.in[slot].data % (sizeof(E) * RUN) == 0;
+    INPUTS(ALIGNED)
+    if (RUN > 1 && aligned)
+        reduce_with<RUN>(a);
+    else
+        reduce_with<1>(a);
+}
+#endif

@@ -1,0 +1,324 @@
+/* nodes.c -- single nodes on a GPU: every tactic and setting, beside a copy of as many bytes.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Usage: nodes [WORD]: only nodes whose text holds WORD. For each node and setting: microseconds, GB/s of inputs
+ * and outputs, which fraction of a copy's that is, and TFLOP/s of attention. Kernels are compiled first, by all
+ * cores. Times are those of a recording of many runs, by the device's clock. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ir/network.h"
+#include "ops/problem.h"
+#include "plan/backend.h"
+
+enum { MOST_TRIALS = 256, REPEATS = 10, MOST = 16 };
+
+#define HEADS(h, kv, d)                                                                            \
+    "q_num_heads=" #h ", kv_num_heads=" #kv ", head_size=" #d ", v_head_size=" #d
+#define SELF(b, s, columns, h, d, more)                                                            \
+    "x: f16[" #b "," #s "," #columns                                                               \
+    "]\ny = cameo.Attention(x, x, x) {" HEADS(h, h, d) ", scale=0.1, " more "}\nreturn y\n"
+
+static const char *const texts[] = {
+    "x: f16[65536,768]\ny = Softmax(x)\nreturn y\n",
+    "x: f32[65536,1000]\ny = Softmax(x)\nreturn y\n",
+    "x: f16[4096,32000]\ny = Softmax(x)\nreturn y\n",
+    "x: f16[16,64,512,512]\ny = Softmax(x) {axis=1}\nreturn y\n",
+    "x: f16[65536,768]\n@s = f16[768] random 1\n@b = f16[768] random 2\n"
+    "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+    "x: f32[65536,1024]\n@s = f32[1024] random 1\n@b = f32[1024] random 2\n"
+    "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+    "x: f16[32768,4096]\n@s = f16[4096] random 1\ny = RMSNormalization(x, @s)\nreturn y\n",
+    "x: f16[1,32768,4096]\nk: f16[1,32768,4096]\n@s = f16[4096] random 1\n"
+    "y, _, _, t = com.microsoft.SkipSimplifiedLayerNormalization(x, k, @s)\nreturn y, t\n",
+    "x: f16[16,320,64,64]\n@s = f16[320] random 1\n@b = f16[320] random 2\n"
+    "y = GroupNormalization(x, @s, @b) {num_groups=32}\nreturn y\n",
+    "x: f16[2,64,64,320]\n@s = f32[320] random 1\n@b = f32[320] random 2\n"
+    "y = com.microsoft.GroupNorm(x, @s, @b) {activation=1, groups=32}\nreturn y\n",
+    "x: f16[16,128,128,320]\n@s = f32[320] random 1\n@b = f32[320] random 2\n"
+    "y = com.microsoft.GroupNorm(x, @s, @b) {activation=1, groups=32}\nreturn y\n",
+    SELF(8, 2048, 3072, 16, 64, "offsets=[0,1024,2048]"),
+    SELF(8, 2048, 3072, 16, 64, "is_causal=1, offsets=[0,1024,2048]"),
+    SELF(8, 2048, 6144, 16, 128, "offsets=[0,2048,4096]"),
+    SELF(8, 2048, 6144, 16, 128, "is_causal=1, offsets=[0,2048,4096]"),
+    SELF(8, 384, 2304, 12, 64, "offsets=[0,768,1536]"),
+    "q: f16[8,1,4096]\nk: f16[8,8,8192,128]\nv: f16[8,8,8192,128]\ny = cameo.Attention(q, k, v) "
+    "{" HEADS(32, 8, 128) ", scale=0.1, k_layout=\"bhsd\", v_layout=\"bhsd\"}\nreturn y\n",
+    "x: f32[8,1024,3072]\ny = cameo.Attention(x, x, x) {" HEADS(
+        16, 16, 64) ", scale=0.1, offsets=[0,1024,2048]}\nreturn y\n",
+};
+
+typedef struct {
+    const char *text;
+    cm_arena arena;
+    cm_tensor in[MOST], out[MOST];
+    const cm_tensor *ins[MOST], *outs[MOST];
+    bool constant[MOST];
+    cm_problem p;
+    double bytes, flops, copy_ns;
+} node;
+
+typedef struct {
+    const node *of;
+    const cm_tactic *tactic;
+    cm_knobs knobs;
+    cm_arena arena;
+    const void *state;
+    cm_status ready;
+    char message[1024];
+} trial;
+
+static node nodes[CM_COUNT(texts)];
+static trial trials[MOST_TRIALS];
+static int n_nodes, n_trials, next_trial;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const cm_device_api *api;
+static cm_device *device;
+static cm_stream *stream;
+static unsigned char *memory;
+static const size_t MEMORY = (size_t)6 << 30;
+
+static void must(const cm_ctx *cx, cm_status st)
+{
+    if (st == CM_OK)
+        return;
+    fprintf(stderr, "nodes: %s\n", cx->message);
+    exit(1);
+}
+
+static size_t bytes_of(const cm_tensor *t)
+{
+    return (size_t)cm_tensor_elems(t) * cm_dtype_size(t->dtype);
+}
+
+static void set_tensor(cm_tensor *t, const cm_value *v)
+{
+    int64_t dims[CM_MAX_RANK];
+    for (int i = 0; i < v->type.rank; i++)
+        dims[i] = v->type.dims[i];
+    if (!cm_tensor_shape(t, v->type.dtype, v->type.rank, dims))
+        exit(1);
+}
+
+static void set_work(node *n)
+{
+    const cm_attention *a = &n->p.as.attention;
+    for (int i = 0; i < n->p.n_in; i++) {
+        bool again = false;
+        for (int k = 0; k < i; k++)
+            again = again || n->ins[k] == n->ins[i];
+        n->bytes += n->ins[i] && !again ? (double)bytes_of(n->ins[i]) : 0;
+    }
+    for (int o = 0; o < n->p.n_out; o++)
+        n->bytes += n->outs[o] ? (double)bytes_of(n->outs[o]) : 0;
+    if (n->p.kind == CM_PROBLEM_ATTENTION)
+        n->flops = 2.0 * (double)(a->batch * a->heads * a->q_len) * (double)a->kv_len *
+                   (double)(a->head_size + a->v_head_size) / (a->causal && a->q_len > 1 ? 2 : 1);
+}
+
+static void read_node(node *n, const char *text)
+{
+    cm_network *g;
+    *n = (node){.text = text};
+    cm_arena_init(&n->arena, NULL);
+    cm_ctx cx = {.arena = &n->arena, .scratch = &n->arena};
+    must(&cx, cm_network_parse(&cx, &n->arena, text, strlen(text), &g));
+    must(&cx, cm_network_infer(&cx, g));
+    const cm_node *x = g->first;
+    for (int i = 0; i < x->n_in; i++) {
+        if (!x->in[i])
+            continue;
+        set_tensor(&n->in[i], x->in[i]);
+        n->ins[i] = &n->in[i];
+        n->constant[i] = x->in[i]->constant != NULL;
+        for (int k = 0; k < i; k++)
+            if (x->in[k] == x->in[i])
+                n->ins[i] = n->ins[k];
+    }
+    for (int o = 0; o < x->n_out; o++)
+        if (x->out[o]) {
+            set_tensor(&n->out[o], x->out[o]);
+            n->outs[o] = &n->out[o];
+        }
+    const cm_problem_row *row = cm_problem_find(x->op);
+    n->p = (cm_problem){.kind = row->kind,
+                        .op = x->op->name,
+                        .n_in = x->n_in,
+                        .in = n->ins,
+                        .constant = n->constant,
+                        .n_out = x->n_out,
+                        .out = n->outs,
+                        .target = api->target(device),
+                        .threads = 1};
+    if (!row->fill(&n->arena, x->op, x->attr, &n->p))
+        exit(1);
+    set_work(n);
+}
+
+static void make_trials(const node *of)
+{
+    cm_knobs knobs[CM_MAX_KNOBS] = {0};
+    int n;
+    const cm_tactic *rows = cm_backend_for(CM_DEVICE_CUDA)->tactics(of->p.kind, &n);
+    for (int t = 0; t < n; t++) {
+        if (rows[t].level > of->p.target.level || rows[t].reject(&of->p))
+            continue;
+        memset(knobs, 0, sizeof knobs);
+        int settings = rows[t].knobs ? rows[t].knobs(&of->p, knobs) : 1;
+        for (int k = 0; k < settings && n_trials < MOST_TRIALS; k++) {
+            trials[n_trials] = (trial){.of = of, .tactic = &rows[t], .knobs = knobs[k]};
+            cm_arena_init(&trials[n_trials++].arena, NULL);
+        }
+    }
+}
+
+static void *compile(void *unused)
+{
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        int i = next_trial++;
+        pthread_mutex_unlock(&lock);
+        if (i >= n_trials)
+            return unused;
+        trial *x = &trials[i];
+        cm_ctx cx = {0};
+        x->ready = x->tactic->ready(&cx, device, &x->arena, &x->of->p, &x->knobs, &x->state);
+        snprintf(x->message, sizeof x->message, "%s", cx.message);
+    }
+}
+
+static void compile_all(void)
+{
+    pthread_t threads[64];
+    int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    n = n > 64 ? 64 : n;
+    for (int i = 0; i < n; i++)
+        pthread_create(&threads[i], NULL, compile, NULL);
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* The device's memory full of numbers in [-1, 1]. */
+static void fill_memory(cm_ctx *cx, cm_dtype type)
+{
+    enum { PIECE = 1 << 24 };
+    static unsigned char piece[PIECE];
+    unsigned random = 1;
+    int64_t n = PIECE / (int64_t)cm_dtype_size(type);
+    for (int64_t i = 0; i < n; i++) {
+        random = random * 1664525u + 1013904223u;
+        cm_set_f64(type, piece, i, (random >> 8) / 8388608.0 - 1);
+    }
+    must(cx, api->upload(cx, stream, memory, piece, PIECE));
+    for (size_t at = PIECE; at < MEMORY; at += PIECE)
+        must(cx, api->move(cx, stream, memory + at, memory, PIECE));
+    must(cx, api->wait(cx, stream));
+}
+
+static unsigned char *place(size_t *used, size_t bytes)
+{
+    size_t at = *used;
+    *used = (at + bytes + 255) / 256 * 256;
+    if (*used > MEMORY)
+        exit(1);
+    return memory + at;
+}
+
+/* Of REPEATS runs (without a trial: copies of half of `bytes`), the best of three. */
+static double measure(cm_ctx *cx, const trial *x, const cm_run *r, double bytes, cm_mark *from,
+                      cm_mark *to)
+{
+    cm_recording *recording = NULL;
+    double best = INFINITY, ns;
+    size_t half = (size_t)bytes / 2;
+    if (x)
+        must(cx, x->tactic->run(r));
+    must(cx, api->record_begin(cx, stream));
+    for (int i = 0; i < REPEATS; i++)
+        must(cx, x ? x->tactic->run(r) : api->move(cx, stream, memory + MEMORY / 2, memory, half));
+    must(cx, api->record_end(cx, stream, &recording));
+    for (int i = 0; i < 3; i++) {
+        must(cx, api->mark(cx, stream, from));
+        must(cx, api->launch(cx, stream, recording));
+        must(cx, api->mark(cx, stream, to));
+        must(cx, api->between(cx, device, from, to, &ns));
+        best = fmin(best, ns / REPEATS);
+    }
+    api->recording_close(device, recording);
+    return best;
+}
+
+static void time_trial(cm_ctx *cx, const trial *x, cm_mark *from, cm_mark *to)
+{
+    const node *n = x->of;
+    const cm_problem *p = &n->p;
+    const void *in[MOST] = {0};
+    void *out[MOST] = {0};
+    size_t used = 256;
+    if (x->ready != CM_OK) {
+        printf("  %-24s fails: %s\n", x->tactic->name, x->message);
+        return;
+    }
+    for (int i = 0; i < p->n_in; i++) {
+        for (int k = 0; k < i; k++)
+            in[i] = p->in[k] == p->in[i] ? in[k] : in[i];
+        if (p->in[i] && !in[i])
+            in[i] = place(&used, bytes_of(p->in[i]));
+    }
+    for (int o = 0; o < p->n_out; o++)
+        out[o] = p->out[o] ? place(&used, bytes_of(p->out[o])) : NULL;
+    size_t work = x->tactic->workspace ? x->tactic->workspace(p, &x->knobs) : 0;
+    cm_run r = {.cx = cx,
+                .p = p,
+                .k = &x->knobs,
+                .in = in,
+                .out = out,
+                .workspace = place(&used, work),
+                .state = x->state,
+                .stream = stream,
+                .fault = (uint32_t *)memory,
+                .fault_code = 1};
+    double ns = measure(cx, x, &r, 0, from, to);
+    printf("  %-24s %4d %4d %9.1f us (model %9.1f)  %6.0f GB/s  %.2f of a copy", x->tactic->name,
+           x->knobs.v[0], x->knobs.v[1], ns / 1000, x->tactic->cost(p, &x->knobs) / 1000,
+           n->bytes / ns, n->copy_ns / ns);
+    printf(n->flops > 0 ? "  %.0f TFLOP/s\n" : "\n", n->flops / ns / 1000);
+}
+
+int main(int argc, char **argv)
+{
+    cm_ctx cx = {0};
+    cm_mark *from, *to;
+    void *all;
+    const cm_target target = {CM_DEVICE_CUDA, 0, 0};
+    api = cm_backend_for(CM_DEVICE_CUDA)->api;
+    must(&cx, api->open(&cx, &target, &device));
+    must(&cx, api->stream_open(&cx, device, NULL, &stream));
+    must(&cx, api->alloc(&cx, device, MEMORY, &all));
+    must(&cx, api->mark_open(&cx, device, &from));
+    must(&cx, api->mark_open(&cx, device, &to));
+    memory = all;
+    for (int i = 0; i < CM_COUNT(texts); i++)
+        if (argc < 2 || strstr(texts[i], argv[1])) {
+            read_node(&nodes[n_nodes], texts[i]);
+            make_trials(&nodes[n_nodes++]);
+        }
+    compile_all();
+    cm_dtype filled = CM_NO_DTYPE;
+    for (int i = 0; i < n_nodes; i++) {
+        node *n = &nodes[i];
+        if (n->in[0].dtype != filled)
+            fill_memory(&cx, filled = n->in[0].dtype);
+        n->copy_ns = measure(&cx, NULL, NULL, n->bytes, from, to);
+        printf("%s", n->text);
+        for (int t = 0; t < n_trials; t++)
+            if (trials[t].of == n)
+                time_trial(&cx, &trials[t], from, to);
+        fflush(stdout);
+    }
+    return 0;
+}

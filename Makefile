@@ -136,7 +136,7 @@ unit: $(UNIT_BIN)
 # The programs of examples/, against the shared libraries as a user would link them. Those that only run
 # plans take libcameo-rt. C++ is skipped where there is no compiler for it.
 CXX      ?= g++
-EXAMPLES := digits resnet50 dynamic $(if $(shell command -v $(CXX) 2>/dev/null),quick)
+EXAMPLES := digits resnet50 dynamic fused_norm.so $(if $(shell command -v $(CXX) 2>/dev/null),quick)
 EX_FLAGS = -Wall -Wextra $(OPT) -g -Iinclude $(SANFLAGS) -Xlinker -rpath -Xlinker $(abspath $(B)) -L$(B)
 .PHONY: examples demo docs
 examples: $(addprefix $(B)/examples/,$(EXAMPLES))
@@ -146,6 +146,9 @@ $(B)/examples/digits: examples/digits/digits.c $(B)/libcameo-rt.so include/cameo
 $(B)/examples/quick: examples/cpp/quick.cpp $(B)/libcameo.so include/cameo.h
 	@mkdir -p $(@D)
 	$(CXX) -std=c++11 $(EX_FLAGS) -o $@ $< -lcameo
+$(B)/examples/fused_norm.so: examples/plugin/fused_norm.c include/cameo.h include/cameo_plugin.h
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -Wall -Wextra $(OPT) -g -Iinclude $(SANFLAGS) -fPIC -shared -o $@ $< -lm
 $(B)/examples/%: examples/*/%.c $(B)/libcameo.so include/cameo.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 $(EX_FLAGS) -o $@ $< -lcameo
@@ -230,7 +233,7 @@ install: all
 	install -d $(DEST)/bin $(DEST)/include $(DESTLIB)/pkgconfig $(DEST)/share/man/man1 \
 	        $(DEST)/share/bash-completion/completions $(DEST)/share/doc/cameo
 	install -m 755 $(B)/cameo $(DEST)/bin/
-	install -m 644 include/cameo.h $(DEST)/include/
+	install -m 644 include/cameo.h include/cameo_plugin.h $(DEST)/include/
 	for l in cameo cameo-rt; do \
 	    install -m 644 $(B)/lib$$l.a $(B)/lib$$l.so.$(VERSION) $(DESTLIB)/ && \
 	    ln -sf lib$$l.so.$(VERSION) $(DESTLIB)/lib$$l.so.$(SOVERSION) && \
@@ -242,7 +245,7 @@ install: all
 	install -m 644 $(DOCS) $(DEST)/share/doc/cameo/
 
 uninstall:
-	rm -f $(DEST)/bin/cameo $(DEST)/include/cameo.h $(DEST)/share/man/man1/cameo.1 \
+	rm -f $(DEST)/bin/cameo $(DEST)/include/cameo.h $(DEST)/include/cameo_plugin.h $(DEST)/share/man/man1/cameo.1 \
 	      $(DEST)/share/bash-completion/completions/cameo $(addprefix $(DEST)/share/doc/cameo/,$(DOCS)) \
 	      $(foreach l,cameo cameo-rt,$(DESTLIB)/lib$(l).a $(DESTLIB)/lib$(l).so $(DESTLIB)/lib$(l).so.$(SOVERSION) \
 	      $(DESTLIB)/lib$(l).so.$(VERSION) $(DESTLIB)/pkgconfig/$(l).pc)

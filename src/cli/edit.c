@@ -286,6 +286,7 @@ static const cm_cli_option table[] = {
      offsetof(cm_edit_options, model.shapes)},
     {"stop-after", "PASS", "simplify: run the optimiser, fusions too, up to this pass", CM_OPT_TEXT,
      offsetof(cm_edit_options, model.stop_after)},
+    CM_PLUGINS_OPTION(cm_edit_options, model.plugins),
     {"external", NULL, "keep weights in a file beside the model", CM_OPT_FLAG,
      offsetof(cm_edit_options, external)},
     {"quiet", NULL, "print nothing when all went well", CM_OPT_FLAG,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "cameo_plugin.h"
 #include "cli/cli.h"
 
 const cm_cli_verb *const cm_cli_verbs[] = {
@@ -116,6 +117,22 @@ static const cm_cli_verb *find_verb(cm_ctx *cx, const char *name)
     return NULL;
 }
 
+/* Operators of plugins are there before a verb opens anything. */
+static cm_status load_plugins(cm_ctx *cx, const cm_cli_verb *verb, const void *options)
+{
+    cameo_error error;
+    for (int i = 0; i < verb->n_options; i++) {
+        const cm_cli_option *o = &verb->options[i];
+        if (strcmp(o->name, "plugins") != 0 || o->kind != CM_OPT_TEXTS)
+            continue;
+        const cm_texts *t = (const cm_texts *)(const void *)((const char *)options + o->offset);
+        for (int k = 0; k < t->n; k++)
+            if (cameo_plugin_load(t->v[k], &error) != CAMEO_OK)
+                return cm_fail(cx, (cm_status)error.status, "%s", error.message);
+    }
+    return CM_OK;
+}
+
 static int run_verb(cm_ctx *cx, const cm_cli_verb *verb, int argc, char **argv)
 {
     void *options = cm_arena_alloc(cx->arena, verb->options_bytes);
@@ -133,6 +150,9 @@ static int run_verb(cm_ctx *cx, const cm_cli_verb *verb, int argc, char **argv)
         cm_cli_help(verb, stdout);
         return CM_EXIT_OK;
     }
+    st = load_plugins(cx, verb, options);
+    if (st != CM_OK)
+        return cm_cli_failed(cx, st);
     return verb->run(cx, options, n_args, args);
 }
 

@@ -33,11 +33,16 @@ typedef struct cm_model_options {
     bool no_optimise;
     int64_t stop_after_rewrite;              /* 0: never */
     const char *stop_after;                  /* the last pass to run */
+    cm_texts plugins;                        /* libraries; main.c loads them */
     const struct cm_weight_source *stripped; /* no option: for a model that lacks weights */
 } cm_model_options;
 
 /* clang-format off */
+#define CM_PLUGINS_OPTION(type, field)                                                             \
+    {"plugins", "LIBS", "shared libraries with operators of your own", CM_OPT_TEXTS,               \
+     offsetof(type, field)}
 #define CM_MODEL_OPTIONS(type, field)                                                              \
+    CM_PLUGINS_OPTION(type, field.plugins),                                                        \
     {"dim", "NAME=N", "fix a symbolic dim", CM_OPT_TEXTS, offsetof(type, field.dims)},             \
     {"shape", "INPUT=AxBxC", "give an input a shape", CM_OPT_TEXTS, offsetof(type, field.shapes)}, \
     {"outputs", "NAMES", "values to hand out besides the model's outputs", CM_OPT_TEXTS,           \

@@ -1,11 +1,12 @@
 /* refit.c -- `cameo refit`: new weights into a plan.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "api/refit.h"
-#include "cli/cli.h"
+#include "cli/model.h"
 
 typedef struct {
     const char *from, *output;
     bool quiet;
+    cm_texts plugins;
 } refit_options;
 
 static void print(const cm_refit_report *r, const char *path, double seconds)
@@ -42,6 +43,7 @@ static const cm_cli_option table[] = {
      offsetof(refit_options, from)},
     {"output", "FILE", "the plan to write (default: over the one that is read)", CM_OPT_TEXT,
      offsetof(refit_options, output)},
+    CM_PLUGINS_OPTION(refit_options, plugins),
     {"quiet", NULL, "print nothing when all went well", CM_OPT_FLAG,
      offsetof(refit_options, quiet)},
 };

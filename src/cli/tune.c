@@ -39,6 +39,7 @@ static const cm_cli_option table[] = {
     {"output", "FILE", "the plan to write (default: over the one that is read)", CM_OPT_TEXT,
      offsetof(tune_options, output)},
     CM_TUNE_OPTIONS(tune_options, tune),
+    CM_PLUGINS_OPTION(tune_options, model.plugins),
     {"threads", "N", "threads that contexts will run with (0: one per core)", CM_OPT_INT,
      offsetof(tune_options, model.threads)},
     {"isa", "LEVEL", "use no more than generic, avx2, avx512 or amx", CM_OPT_TEXT,

@@ -28,6 +28,7 @@ typedef struct {
     VECTOR(cm_plan_weight) weights;
     VECTOR(const cm_tensor *) constants;
     VECTOR(cm_plan_list) lists;
+    VECTOR(cm_plan_plugin) plugins;
 } lowering;
 
 /* Captures of a list while it is walked: unsorted, repeats possible. */
@@ -208,6 +209,18 @@ static cm_operand operand(int32_t value)
     return (cm_operand){.value = value, .quant = {-1, -1, -1, 0}};
 }
 
+static cm_status note_plugin(lowering *lo, const cm_op *op)
+{
+    if (!op->plugin)
+        return CM_OK;
+    for (int i = 0; i < lo->plugins.n; i++)
+        if (lo->plugins.v[i].op == op->name)
+            return CM_OK;
+    PUSH(lo, lo->plugins);
+    lo->plugins.v[lo->plugins.n++] = (cm_plan_plugin){op->name, op->plugin};
+    return CM_OK;
+}
+
 static cm_status lower_list(lowering *lo, const cm_network *g, int32_t *out);
 
 static cm_status lower_node(lowering *lo, const cm_network *g, const cm_node *n, indices *captures,
@@ -232,6 +245,7 @@ static cm_status lower_node(lowering *lo, const cm_network *g, const cm_node *n,
         .from = n->from,
         .epilogue = n->epilogue,
     };
+    CM_TRY(note_plugin(lo, n->op));
     CM_TRY(step_kind(lo, n, &s->kind));
     CM_TRY(write_attr(lo, n, s));
     for (int i = 0; i < n->n_in; i++) {
@@ -320,6 +334,8 @@ cm_status cm_lower(cm_ctx *cx, cm_arena *arena, cm_network *g, cm_plan **out,
         .weights = lo.weights.v,
         .n_variants = 1,
         .variants = variant,
+        .n_plugins = lo.plugins.n,
+        .plugins = lo.plugins.v,
     };
     *constants = (const cm_tensor *const *)lo.constants.v;
     *out = p;

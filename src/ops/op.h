@@ -57,12 +57,19 @@ struct cm_op {
     const char *signature; /* element types; see signature.h */
     const cm_family *family;
     const cm_attr_desc *attrs;
+    /* Plugins' rows; NULL and 0 in ops.def's. */
+    const char *plugin;                   /* name and version of the plugin */
+    const struct cm_problem_row *problem; /* how backends see it; NULL: they do not */
+    const struct cm_tactic *tactics;      /* the operator's own, for the CPU, best guess first */
+    int n_tactics;
 };
 
 /* The operator of that name: built in, then plugins'. NULL: none. ONNX's default domain has no
  * prefix; other domains are "domain.Name". */
 const cm_op *cm_op_find(const char *name);
 const cm_op *cm_op_builtin(cm_op_id id);
+/* One more row, which must stay as long as the process; a name that is taken is refused. From any thread. */
+cm_status cm_op_register(cm_ctx *cx, const cm_op *op) CM_MUST_USE;
 /* Walk all: 0, 1, ... until NULL. */
 const cm_op *cm_op_at(int index);
 

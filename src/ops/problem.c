@@ -16,6 +16,8 @@ static const cm_problem_row rows[] = {
 
 const cm_problem_row *cm_problem_find(const cm_op *op)
 {
+    if (op->problem)
+        return op->problem;
     for (const cm_problem_row *r = rows; r->fill; r++)
         if (r->op == op->id)
             return r;

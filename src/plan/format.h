@@ -30,8 +30,9 @@ typedef enum {
     CM_SECTION_TARGET = 7,  /* one each */
     CM_SECTION_ALIASES = 8,
     CM_SECTION_WEIGHTS = 9,
-    CM_SECTION_BUILD = 10,  /* how a model became this plan; whether its weights were left out */
-    CM_SECTION_PACKED = 11, /* which constants are stored packed, and how to undo it */
+    CM_SECTION_BUILD = 10,   /* how a model became this plan; whether its weights were left out */
+    CM_SECTION_PACKED = 11,  /* which constants are stored packed, and how to undo it */
+    CM_SECTION_PLUGINS = 12, /* operators that are no part of Cameo, and who brings them */
 } cm_section_kind;
 
 enum { CM_SECTION_OPTIONAL = 1 }; /* flag: a reader that does not know the kind may go on */

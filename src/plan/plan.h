@@ -118,6 +118,11 @@ typedef struct cm_plan_alias {
     int32_t input, output; /* indices in the main list's inputs and outputs */
 } cm_plan_alias;
 
+/* An operator that a plugin brings. */
+typedef struct cm_plan_plugin {
+    const char *op, *plugin; /* "my.domain.Norm", "fused_norm 1.0" */
+} cm_plan_plugin;
+
 typedef struct cm_plan {
     const char *producer; /* "cameo 0.1.0" */
     const char *model_name;
@@ -139,6 +144,8 @@ typedef struct cm_plan {
     const unsigned char *weights_data;
     uint64_t weights_bytes; /* with the weights left out too: what they take */
     uint64_t weights_checksum;
+    int n_plugins;
+    const cm_plan_plugin *plugins;
     const cm_plan_build *build; /* NULL: not made from a model's file */
     bool stripped; /* the weights are left out, weights_data is NULL; only with `build` */
 } cm_plan;

@@ -27,7 +27,8 @@
     X(SORT,      12, "sort")      /* top-k, cumulative sums, non-maximum suppression */            \
     X(QMATMUL,   13, "qmatmul")   /* products of small integers */                                 \
     X(QCONV,     14, "qconv")                                                                      \
-    X(QUANTISE,  15, "quantise")  /* between real numbers and small integers */
+    X(QUANTISE,  15, "quantise")  /* between real numbers and small integers */                    \
+    X(CUSTOM,    16, "custom")    /* a plugin's operator, with tactics of its own */
 /* clang-format on */
 
 typedef enum {

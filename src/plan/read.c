@@ -316,6 +316,20 @@ static cm_status read_recipes(cursor *c)
     return end_of(c);
 }
 
+static cm_status read_plugins(cursor *c)
+{
+    cm_plan *p = c->r->plan;
+    CM_TRY(take_count(c, 8, "plugins", &p->n_plugins));
+    cm_plan_plugin *plugins;
+    CM_NEW_N(c->r->cx, c->r->arena, plugins, p->n_plugins, cm_plan_plugin);
+    for (int i = 0; i < p->n_plugins; i++) {
+        CM_TRY(take_string(c, &plugins[i].op));
+        CM_TRY(take_string(c, &plugins[i].plugin));
+    }
+    p->plugins = plugins;
+    return end_of(c);
+}
+
 static cm_status take_operands(cursor *c, const cm_operand **out, int *n)
 {
     CM_TRY(take_count(c, 8, "operands", n));
@@ -515,7 +529,7 @@ static const struct {
     {CM_SECTION_RECIPES, "recipes", false, false}, {CM_SECTION_VARIANT, "variant", true, true},
     {CM_SECTION_TARGET, "target", false, true},    {CM_SECTION_ALIASES, "aliases", false, false},
     {CM_SECTION_WEIGHTS, "weights", true, false},  {CM_SECTION_BUILD, "build", false, false},
-    {CM_SECTION_PACKED, "packed", false, false},
+    {CM_SECTION_PACKED, "packed", false, false},   {CM_SECTION_PLUGINS, "plugins", false, false},
 };
 
 static const char *section_name(uint32_t kind)
@@ -628,6 +642,7 @@ cm_status cm_plan_read(cm_ctx *cx, cm_arena *arena, const void *bytes, size_t n,
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_PACKED, read_packed)); /* before values */
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_VALUES, read_values));
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_RECIPES, read_recipes));
+    CM_TRY(read_one(&r, table, n_sections, CM_SECTION_PLUGINS, read_plugins));
     CM_TRY(read_one(&r, table, n_sections, CM_SECTION_ALIASES, read_aliases));
     CM_TRY(read_many(&r, table, n_sections));
     CM_TRY(cm_plan_verify(cx, r.plan));

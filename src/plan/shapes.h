@@ -269,4 +269,9 @@ typedef struct cm_recurrent {
     bool plain_activations; /* the operator's defaults, in every direction */
 } cm_recurrent;
 
+/* A plugin's operator: what its tactics are shown (api/rt_plugin.h). */
+typedef struct cm_custom {
+    const void *seen;
+} cm_custom;
+
 #endif

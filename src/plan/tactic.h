@@ -44,6 +44,7 @@ typedef struct cm_problem {
         cm_qmatmul qmatmul;
         cm_qconv qconv;
         cm_quantise quantise;
+        cm_custom custom;
     } as;
     cm_target target;
     int threads; /* that will run it */
@@ -105,6 +106,9 @@ typedef struct cm_tactic {
      * *state lives in `arena` as long as the problem. */
     cm_status (*ready)(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                        const cm_knobs *k, const void **state);
+    /* 1 + the input whose memory output 0 may take over when nobody reads the input afterwards: `run` may
+     * then find both at one place. 0: none. */
+    int in_place;
 } cm_tactic;
 
 #endif

@@ -384,10 +384,24 @@ static cm_status write_packed(writer *w, cm_buf *b)
     return cm_packed_write(w->cx, &w->arena, w->plan, names, b);
 }
 
+static cm_status write_plugins(writer *w)
+{
+    const cm_plan *p = w->plan;
+    if (!p->n_plugins)
+        return CM_OK;
+    cm_buf *b = &add_section(w, CM_SECTION_PLUGINS, CM_SECTION_OPTIONAL)->body;
+    cm_buf_u32(b, (uint32_t)p->n_plugins);
+    for (int i = 0; i < p->n_plugins; i++) {
+        CM_TRY(put_string(w, b, p->plugins[i].op));
+        CM_TRY(put_string(w, b, p->plugins[i].plugin));
+    }
+    return CM_OK;
+}
+
 static cm_status build_sections(writer *w)
 {
     const cm_plan *p = w->plan;
-    w->max_sections = 9 + p->n_variants + p->n_targets;
+    w->max_sections = 10 + p->n_variants + p->n_targets;
     if (w->max_sections > CM_PLAN_MAX_SECTIONS)
         return cm_fail(w->cx, CM_ERR_ARGUMENT, "%d sections in a plan, at most %d are possible",
                        w->max_sections, CM_PLAN_MAX_SECTIONS);
@@ -419,6 +433,7 @@ static cm_status build_sections(writer *w)
         i32(b, p->aliases[i].input);
         i32(b, p->aliases[i].output);
     }
+    CM_TRY(write_plugins(w));
     CM_TRY(write_build(w));
     if (p->n_packed)
         CM_TRY(write_packed(w, &add_section(w, CM_SECTION_PACKED, 0)->body));

@@ -120,6 +120,29 @@ static int add_workspace(cm_context *c, const cm_ready_step *s, int n)
     return n + 1;
 }
 
+/* May the step's output 0 take over the memory of the input that its tactic names? Nobody else may read the
+ * input, now or later, and it must lie in the arena with a place of its own. */
+static bool takes_over(cm_context *c, const cm_ready_step *s, int32_t v, size_t bytes)
+{
+    const cm_solution *sol = &c->solutions[s->index];
+    int i = sol->way == CM_WAY_TACTIC ? sol->choice.tactic->in_place - 1 : -1;
+    if (i < 0 || i >= s->plan->n_in || s->plan->out[0].value != v || sol->n_conversions)
+        return false;
+    int32_t from = s->plan->in[i].value;
+    size_t held;
+    for (int k = 0; k < s->plan->n_in; k++)
+        if (k != i && s->plan->in[k].value == from)
+            return false;
+    if (from < 0 || c->slots[from].interval < 0 || c->last[from] != s->end ||
+        c->engine->values[from].list != c->engine->values[v].list || !c->slots[from].shaped ||
+        !cm_tensor_bytes(&c->slots[from].datum.tensor, &held) || held != bytes)
+        return false;
+    cm_interval *place = &c->intervals[c->slots[from].interval];
+    place->last = c->last[v] > place->last ? c->last[v] : place->last;
+    c->slots[v].interval = c->slots[from].interval;
+    return true;
+}
+
 static int add_output(cm_context *c, const cm_ready_step *s, int32_t v, int n)
 {
     const cm_ready_value *ev = &c->engine->values[v];
@@ -130,6 +153,9 @@ static int add_output(cm_context *c, const cm_ready_step *s, int32_t v, int n)
     if (slot->shaped ? !cm_tensor_bytes(&slot->datum.tensor, &bytes)
                      : !bytes_of(c, &c->engine->plan->values[v].type, &bytes))
         return n;
+    if (takes_over(c, s, v, bytes))
+        return n;
+    c->slots[v].interval = n;
     c->interval_values[n] = v;
     c->intervals[n] = (cm_interval){ev->first, c->last[v], bytes, 0};
     return n + 1;
@@ -206,14 +232,15 @@ static cm_status plan_memory(cm_ctx *cx, cm_context *c)
     }
     c->memory_used = total;
     c->n_intervals = n;
-    for (int i = 0; i < n; i++) {
-        if (c->interval_values[i] < 0) {
+    for (int i = 0; i < n; i++)
+        if (c->interval_values[i] < 0)
             c->solutions[-1 - c->interval_values[i]].offset = c->intervals[i].offset;
+    for (int v = 0; v < c->engine->plan->n_values; v++) {
+        cm_slot *s = &c->slots[v];
+        if (s->interval < 0)
             continue;
-        }
-        cm_slot *s = &c->slots[c->interval_values[i]];
-        s->offset = c->intervals[i].offset;
-        s->planned = c->intervals[i].bytes;
+        s->offset = c->intervals[s->interval].offset;
+        s->planned = c->intervals[s->interval].bytes;
     }
     return CM_OK;
 }

@@ -21,13 +21,26 @@ typedef struct {
     int position;
 } opening;
 
+/* Who would bring the operator? */
+static cm_status unknown_op(opening *o, const char *name)
+{
+    const cm_plan *p = o->e->plan;
+    for (int i = 0; i < p->n_plugins; i++)
+        if (strcmp(p->plugins[i].op, name) == 0)
+            return cm_fail(o->cx, CM_ERR_PLAN,
+                           "the plan needs plugin '%s' for operator %s, and it is not loaded: load "
+                           "it with --plugins LIBRARY or cameo_plugin_load()",
+                           p->plugins[i].plugin, name);
+    return cm_fail(o->cx, CM_ERR_PLAN, "operator %s is not known to this version", name);
+}
+
 static cm_status find_op(opening *o, const char *name, const cm_op **out)
 {
     const cm_op *op = cm_map_get(&o->ops, name);
     if (!op) {
         op = cm_op_find(name);
         if (!op)
-            return cm_fail(o->cx, CM_ERR_PLAN, "operator %s is not known to this version", name);
+            return unknown_op(o, name);
         if (!cm_map_put(&o->ops, name, (void *)op))
             return cm_fail_memory(o->cx);
     }

@@ -77,6 +77,7 @@ typedef struct cm_slot {
     cm_datum datum; /* kind CM_NOTHING: not made yet */
     cm_room room;
     size_t offset, planned; /* place in the arena; planned 0: none */
+    int interval;           /* of the memory plan, while it is made; -1: none */
     bool shaped; /* bound: datum has the sizes and strides of every run, and memory unless it is a
                     caller's, a view or a room's */
     bool owned;  /* datum lies in `room` */

@@ -562,6 +562,7 @@ static void forget(cm_context *c)
     for (int i = 0; i < c->engine->plan->n_values; i++) {
         c->slots[i].shaped = false;
         c->slots[i].planned = 0;
+        c->slots[i].interval = -1;
     }
     if (c->device)
         cm_forget_places(c);

@@ -52,14 +52,24 @@ static void add_candidates(const cm_problem *p, const cm_tactic *t, cm_candidate
         list[(*n)++] = (cm_candidate){t, knobs[k], t->cost(p, &knobs[k]), NAN};
 }
 
-static int candidates(const cm_problem *p, cm_candidate *list)
+/* A backend's rows for the problem; an operator of a plugin brings its own for the CPU. */
+static const cm_tactic *rows_for(const cm_backend *b, const cm_ready_step *s, const cm_problem *p,
+                                 int *n)
+{
+    if (p->kind != CM_PROBLEM_CUSTOM)
+        return b->tactics(p->kind, n);
+    *n = b->device == CM_DEVICE_CPU ? s->op->n_tactics : 0;
+    return s->op->tactics;
+}
+
+static int candidates(const cm_ready_step *s, const cm_problem *p, cm_candidate *list)
 {
     int n = 0, n_rows;
     for (int b = 0; cm_backend_at(b); b++) {
         const cm_backend *backend = cm_backend_at(b);
         if (backend->device != p->target.kind)
             continue;
-        const cm_tactic *rows = backend->tactics(p->kind, &n_rows);
+        const cm_tactic *rows = rows_for(backend, s, p, &n_rows);
         for (int i = 0; i < n_rows; i++)
             add_candidates(p, &rows[i], list, &n);
     }
@@ -80,7 +90,7 @@ static void look_up(const cm_context *c, uint64_t signature, cm_candidate *list,
 void cm_select(const cm_context *c, const cm_ready_step *s, const cm_problem *p, cm_choice *out)
 {
     cm_candidate list[MOST_CANDIDATES];
-    int n = candidates(p, list);
+    int n = candidates(s, p, list);
     *out = (cm_choice){.ns = INFINITY};
     if (n && (c->tune || c->timings || c->device || c->engine->timings)) {
         uint64_t signature = cm_signature(s, p);
@@ -125,7 +135,7 @@ void cm_context_tactics(const cm_context *c, int step, cm_tactic_fn fn, void *us
         int n;
         if (cm_backend_at(b)->device != sol->p.target.kind)
             continue;
-        const cm_tactic *rows = cm_backend_at(b)->tactics(sol->p.kind, &n);
+        const cm_tactic *rows = rows_for(cm_backend_at(b), s, &sol->p, &n);
         for (int i = 0; i < n; i++)
             explain_tactic(c, signature, &sol->p, &rows[i], fn, user);
     }

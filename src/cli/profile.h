@@ -24,6 +24,7 @@ typedef struct cm_profile_how {
     X(MEMORY, "memory")       /* reading and writing */                                            \
     X(OVERHEAD, "overhead")   /* starting it: threads, dispatch */                                 \
     X(COPIES, "copies")       /* moving elements, changing layouts */                              \
+    X(HOST, "host")           /* runs on the CPU though the rest is on a device */                 \
     X(REFERENCE, "reference") /* no kernel takes it */                                             \
     X(CONTROL, "control")     /* holds other layers */
 

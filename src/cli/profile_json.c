@@ -65,6 +65,7 @@ static json_t *layer_json(const cm_profile *p, int i, const int *maker)
         l->facts.expected_ns * 1e-6);
     json_object_update_missing(o, rest);
     json_decref(rest);
+    json_object_set_new(o, "onDevice", json_boolean(l->facts.away));
     json_object_set_new(o, "inputs", operands(p, s->in, l->in, s->n_in, maker));
     json_object_set_new(o, "outputs", operands(p, s->out, l->out, s->n_out, NULL));
     json_object_set_new(o, "nodes", nodes);
@@ -186,40 +187,54 @@ json_t *cm_profile_json(const cm_profile *p)
 
 /* ---- The trace ---------------------------------------------------------------------------------- */
 
-/* One process for the host. A track is a thread of it: whole runs, layers, conversions inside them. */
-enum { HOST = 1, TRACK_RUNS = 1, TRACK_LAYERS, TRACK_CONVERSIONS };
+/* The host and the device are processes. A track is a thread of one: whole runs, layers, conversions inside them. */
+enum { HOST = 1, DEVICE, TRACK_RUNS = 1, TRACK_LAYERS, TRACK_CONVERSIONS };
 
-static json_t *span(const char *name, const char *category, int track, uint64_t start, uint64_t end)
+static json_t *span(const char *name, const char *category, int process, int track, uint64_t start,
+                    uint64_t end)
 {
     return json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f}", "ph", "X", "name", name, "cat",
-                     category, "pid", HOST, "tid", track, "ts", (double)start * 1e-3, "dur",
+                     category, "pid", process, "tid", track, "ts", (double)start * 1e-3, "dur",
                      (double)(end - start) * 1e-3);
+}
+
+static void name_track(json_t *events, int process, int track, const char *name)
+{
+    json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name",
+                                            "thread_name", "pid", process, "tid", track, "args",
+                                            "name", name));
+    json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:i, s:{s:i}}", "ph", "M", "name",
+                                            "thread_sort_index", "pid", process, "tid", track,
+                                            "args", "sort_index", track));
+}
+
+static void name_process(json_t *events, int process, const char *name)
+{
+    json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:{s:s}}", "ph", "M", "name",
+                                            "process_name", "pid", process, "args", "name", name));
 }
 
 static void name_tracks(const cm_profile *p, json_t *events)
 {
-    static const char *const names[] = {
-        [TRACK_RUNS] = "runs", [TRACK_LAYERS] = "layers", [TRACK_CONVERSIONS] = "conversions"};
-    char process[64], target[48];
-    snprintf(process, sizeof process, "host, %s",
-             cm_target_text(target, sizeof target, &p->target));
-    json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:{s:s}}", "ph", "M", "name",
-                                            "process_name", "pid", HOST, "args", "name", process));
-    for (int t = TRACK_RUNS; t <= TRACK_CONVERSIONS; t++) {
-        json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name",
-                                                "thread_name", "pid", HOST, "tid", t, "args",
-                                                "name", names[t]));
-        json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:i, s:{s:i}}", "ph", "M", "name",
-                                                "thread_sort_index", "pid", HOST, "tid", t, "args",
-                                                "sort_index", t));
+    char target[64];
+    bool device = p->target.kind != CM_DEVICE_CPU;
+    cm_target_text(target, sizeof target, &p->target);
+    name_process(events, HOST, device ? "host" : target);
+    name_track(events, HOST, TRACK_RUNS, "runs");
+    name_track(events, HOST, TRACK_LAYERS, "layers");
+    name_track(events, HOST, TRACK_CONVERSIONS, "conversions");
+    if (device) {
+        name_process(events, DEVICE, target);
+        name_track(events, DEVICE, TRACK_LAYERS, "layers");
+        name_track(events, DEVICE, TRACK_CONVERSIONS, "conversions");
     }
 }
 
 static void add_layer_event(const cm_profile *p, const cm_profile_event *e, json_t *events)
 {
     const cm_profile_layer *l = &p->layers[e->step];
-    int first, last;
-    json_t *x = span(l->step->name, l->kind, TRACK_LAYERS, e->start, e->end);
+    int first, last, process = l->facts.away ? DEVICE : HOST;
+    json_t *x = span(l->step->name, l->kind, process, TRACK_LAYERS, e->start, e->end);
     json_object_set_new(
         x, "args",
         json_pack("{s:s, s:s?, s:i, s:s, s:f, s:f}", "operator", l->step->op ? l->step->op : "copy",
@@ -229,8 +244,8 @@ static void add_layer_event(const cm_profile *p, const cm_profile_event *e, json
     json_array_append_new(events, x);
     if (l->conversion_ms > 0) { /* they come first in a layer */
         uint64_t end = e->start + (uint64_t)(l->conversion_ms * 1e6 / (double)l->calls);
-        json_array_append_new(events, span(l->step->name, "conversion", TRACK_CONVERSIONS, e->start,
-                                           end < e->end ? end : e->end));
+        json_array_append_new(events, span(l->step->name, "conversion", process, TRACK_CONVERSIONS,
+                                           e->start, end < e->end ? end : e->end));
     }
     cm_engine_step_span(p->engine, e->step, &first, &last);
     if (l->is_main && first < p->n_positions)
@@ -249,7 +264,7 @@ json_t *cm_profile_trace(const cm_profile *p, int most_runs)
         char name[32];
         snprintf(name, sizeof name, "run %d", r);
         json_array_append_new(events,
-                              span(name, "run", TRACK_RUNS, p->run_start[r], p->run_end[r]));
+                              span(name, "run", HOST, TRACK_RUNS, p->run_start[r], p->run_end[r]));
     }
     for (int64_t i = 0; i < p->n_events && p->events[i].run < runs; i++)
         add_layer_event(p, &p->events[i], events);

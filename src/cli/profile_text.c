@@ -144,6 +144,12 @@ void cm_profile_print(const cm_profile *p, const int *ranked, int64_t most)
     printf("\nlayers take %.1f%% of a run that is watched, %.4f ms; unwatched it takes %.4f ms "
            "(%+.1f%%)\n",
            100 * p->covered, p->whole_ms, p->plain_ms, 100 * (p->whole_ms / p->plain_ms - 1));
+    double limit = 0;
+    for (int i = 0; i < p->n_layers; i++)
+        limit += p->layers[i].is_main ? p->layers[i].limit_ms : 0;
+    if (limit > 1.2 * p->whole_ms)
+        printf("Warning: layers are faster than the limit that was measured: other programs held "
+               "the machine back meanwhile. Profile again when it is idle.\n");
     if (p->covered < 0.95)
         printf("Warning: %.1f%% of the run are between layers: they are so short that looking at "
                "the clock counts. Take shares as a hint only.\n",

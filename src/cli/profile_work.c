@@ -176,6 +176,8 @@ static cm_bound bound_of(const cm_profile *p, const cm_profile_layer *l, double 
         return CM_BOUND_CONTROL;
     if (l->work.ops == 0 && l->work.out_bytes == 0 && l->work.conversion_bytes == 0)
         return CM_BOUND_NOTHING;
+    if (p->target.kind != CM_DEVICE_CPU && !l->facts.away)
+        return CM_BOUND_HOST;
     if (l->facts.reference)
         return CM_BOUND_REFERENCE;
     if (l->conversion_ms > l->ms / 2)
@@ -202,7 +204,8 @@ static void judge_layer(const cm_profile *p, cm_profile_layer *l)
     w->out_bytes *= calls;
     w->conversion_bytes *= calls;
     l->conversion_ms = w->conversion_ns * calls * 1e-6;
-    l->limit_ms = compute_ms > memory_ms ? compute_ms : memory_ms;
+    if (p->target.kind == CM_DEVICE_CPU || l->facts.away) /* of others the limit is not known */
+        l->limit_ms = compute_ms > memory_ms ? compute_ms : memory_ms;
     if (l->ms > 0) {
         l->fraction = l->limit_ms / l->ms;
         l->ops_rate = w->ops / (l->ms * 1e-3);

@@ -110,7 +110,7 @@ bool cm_context_work(cm_ctx *cx, const cm_context *c, int step, cm_layer_work *o
     if (s->control >= 0 || !p->n_out || !operand(c, &p->out[0]))
         return false;
     count_conversions(&c->solutions[step], out);
-    if (c->solutions[step].way == CM_WAY_VIEW)
+    if (c->solutions[step].way == CM_WAY_VIEW || c->solutions[step].way == CM_WAY_KNOWN)
         return true;
     cm_arena_mark mark = cm_arena_save(cx->scratch);
     count_bytes(c, s, out);

@@ -48,7 +48,7 @@ const PALETTE = ["#4e79a7", "#e58606", "#5d9e4a", "#c44e52", "#8a6bbf", "#3ba6a6
 data.totals.forEach((t, i) => { kindColours[t.kind] = PALETTE[i % PALETTE.length]; });
 kindColours.view = "#9aa3ad";
 kindColours.control = "#7a8793";
-const boundColours = { compute: "#3f8f4f", memory: "#3b7dc4", overhead: "#c98a00", copies: "#c4557a", reference: "#c0392b", nothing: "#9aa3ad", control: "#7a8793" };
+const boundColours = { compute: "#3f8f4f", memory: "#3b7dc4", overhead: "#c98a00", copies: "#c4557a", reference: "#c0392b", host: "#a0522d", nothing: "#9aa3ad", control: "#7a8793" };
 const isDark = () => document.documentElement.dataset.theme === "dark";
 const style = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 function mix(a, b, t) {
@@ -146,9 +146,11 @@ function startHead() {
     tile(ms(copies), "conversions and copies"),
     tile(bytes(data.memory.arenaBytes), "arena"),
     tile(bytes(data.memory.weightBytes), "weights"));
+  const warn = text => { $("warning").hidden = false; $("warning").append(text + " "); };
+  if (limit > 1.2 * data.watchedMs)
+    warn("Layers are faster than the limit that was measured: other programs held the machine back meanwhile. Profile again when it is idle.");
   if (data.covered < 0.95) {
-    $("warning").hidden = false;
-    $("warning").textContent = `${percent(1 - data.covered)} of the run are between layers: they are so short that looking at the clock counts. Take shares as a hint only.`;
+    warn(`${percent(1 - data.covered)} of the run are between layers: they are so short that looking at the clock counts. Take shares as a hint only.`);
   }
   const body = $("totals").tBodies[0];
   for (const t of data.totals) {

@@ -7,21 +7,25 @@ const NODE_W = 172, NODE_H = 36, GAP_X = 26, GAP_Y = 20, GAP_COLUMN = 62;
 function layOut(box) {
   const shown = layers.filter(l => l.depth === 0), place = {}, edges = [];
   const isShown = new Set(shown.map(l => l.index));
-  const rank = {};
+  const rank = {}, readers = {}, reads = {};
   for (const l of shown) {
     const before = [...new Set(l.inputs.map(i => i.from))].filter(f => f !== undefined && isShown.has(f) && f < l.index);
     rank[l.index] = before.reduce((r, f) => Math.max(r, rank[f] + 1), 0);
-    before.forEach(f => edges.push([f, l.index]));
+    reads[l.index] = before;
+    for (const f of before) {
+      edges.push([f, l.index]);
+      (readers[f] = readers[f] || []).push(l.index);
+    }
   }
   for (const l of [...shown].reverse()) { // what costs nothing stands beside its reader, not in a long first row
-    const after = edges.filter(e => e[0] === l.index).map(e => rank[e[1]]);
+    const after = (readers[l.index] || []).map(i => rank[i]);
     if (after.length && (l.kind === "view" || rank[l.index] === 0)) rank[l.index] = Math.max(rank[l.index], Math.min(...after) - 1);
   }
   const rows = [];
   for (const l of shown) (rows[rank[l.index]] = rows[rank[l.index]] || []).push(l.index);
   // Fold into as many columns, of about equal height, as let the picture be largest.
   let per = rows.length, scale = 0;
-  for (let columns = 1; columns <= rows.length; columns++) {
+  for (let columns = 1; columns <= Math.min(60, rows.length); columns++) {
     const tall = Math.ceil(rows.length / columns);
     let width = 0;
     for (let at = 0; at < rows.length; at += tall)
@@ -34,7 +38,7 @@ function layOut(box) {
     const band = rows.slice(at, at + per), wide = Math.max(...band.map(r => r.length));
     band.forEach((row, k) => {
       const wish = i => { // under the mean of what it reads in this column
-        const xs = edges.filter(e => e[1] === i && place[e[0]] && place[e[0]].band === at).map(e => place[e[0]].x);
+        const xs = reads[i].filter(f => place[f] && place[f].band === at).map(f => place[f].x);
         return xs.length ? xs.reduce((a, b) => a + b) / xs.length : left;
       };
       const order = row.map(i => [wish(i), i]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);

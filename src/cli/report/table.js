@@ -85,13 +85,17 @@ function startTable() {
   fill();
 }
 
-startHead();
-startDetail();
-startGraph();
-startRoofline();
-startTimeline();
-startMemory();
-startCopies();
-startTable();
+// The head is painted first; what takes longer comes after that.
 startTheme();
-choose(layers.reduce((best, l) => l.depth === 0 && (best < 0 || l.ms > layers[best].ms) ? l.index : best, -1), "start");
+startHead();
+requestAnimationFrame(() => setTimeout(() => {
+  startDetail();
+  startGraph();
+  startRoofline();
+  startTimeline();
+  startMemory();
+  startCopies();
+  startTable();
+  repaint();
+  choose(layers.reduce((best, l) => l.depth === 0 && (best < 0 || l.ms > layers[best].ms) ? l.index : best, -1), "start");
+}));

@@ -95,6 +95,7 @@
     X(batch_first, FUSE, false, 0)            /* attentions without transposes around */           \
     X(batch_first_dce, FUSE, true, 0)         /* those */                                          \
     X(absorb_transpose, FUSE, true, 1e-6)     /* products read operands transposed */              \
+    X(absorb_axes, FUSE, false, 1e-6)         /* in any order of axes */                           \
     X(hoist_slice, FUSE, true, 0)             /* rows that nobody reads are not computed */        \
     X(slice_cse, FUSE, false, 0)              /* so that both readers of a sum */                  \
     X(rehoist_slice, FUSE, true, 0)           /* let it climb on */                                \

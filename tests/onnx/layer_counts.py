@@ -35,7 +35,7 @@ WANTED = {
     "diffusion_unet": (210, (*PIECES, "InstanceNormalization")),
 }
 # With symbolic sizes some masks and position products keep nodes of their own.
-WANTED_SYMBOLIC = {"conformer": 290}
+WANTED_SYMBOLIC = {"conformer": 266}
 SIZES = {"batch": 2, "sequence": 6, "past": 4, "height": 8, "width": 8, "words": 3, "frames": 37, "steps": 4}
 
 

@@ -5,16 +5,17 @@
 #include "cuda/tactics.h"
 
 /* Best guess first. */
-#define ROW(stem, ...)                                                                             \
+#define ROW(stem, least, packs, ...)                                                               \
     {                                                                                              \
-        .name = #stem, .level = 750, .reject = cm_cuda_##stem##_reject,                            \
-        .cost = cm_cuda_##stem##_cost, .pack_bytes = cm_cuda_##stem##_pack_bytes,                  \
-        .pack = cm_cuda_##stem##_pack, .ready = cm_cuda_##stem##_ready,                            \
-        .run = cm_cuda_##stem##_run, __VA_ARGS__                                                   \
+        .name = #stem, .level = least, .reject = cm_cuda_##stem##_reject,                          \
+        .cost = cm_cuda_##stem##_cost, .pack_bytes = packs##_pack_bytes, .pack = packs##_pack,     \
+        .ready = cm_cuda_##stem##_ready, .run = cm_cuda_##stem##_run, __VA_ARGS__                  \
     }
 const cm_tactic cm_cuda_conv_tactics[] = {
-    ROW(conv_depthwise),
-    ROW(conv_tile, .knobs = cm_cuda_conv_tile_knobs, .workspace = cm_cuda_conv_tile_workspace),
+    ROW(conv_depthwise, 750, cm_cuda_conv_depthwise),
+    ROW(conv_wgmma, 900, cm_gpu_conv, .knobs = cm_cuda_conv_wgmma_knobs),
+    ROW(conv_tile, 750, cm_gpu_conv, .knobs = cm_cuda_conv_tile_knobs,
+        .workspace = cm_cuda_conv_tile_workspace),
 };
 const int cm_cuda_conv_count = CM_COUNT(cm_cuda_conv_tactics);
 

@@ -13,6 +13,24 @@ typedef struct cm_gpu_conv_sizes {
 } cm_gpu_conv_sizes;
 void cm_gpu_conv_sizes_of(const cm_problem *p, cm_gpu_conv_sizes *s);
 
+/* A convolution as a product with a gathered operand; the layout is that of kernels/pixel_source.cuh. Weights are packed
+ * as [group][output channel][k], k being kernel positions and, inside, the group's input channels, with rows that are multiples
+ * of 16 bytes. */
+typedef struct cm_gpu_conv_args {
+    const void *x, *w;
+    float *partial;
+    int32_t m, n, k, splits, k_pitch, channels;
+    cm_gpu_conv_sizes sizes;
+    uint32_t groups;
+} cm_gpu_conv_args;
+void cm_gpu_conv_args_of(const cm_problem *p, int splits, cm_gpu_conv_args *out);
+cm_extent cm_gpu_conv_extent(const cm_problem *p);
+bool cm_gpu_conv_whole(const cm_problem *p);  /* are 16 bytes of the input channels of one pixel? */
+bool cm_gpu_conv_volume(const cm_problem *p); /* is there a third axis? */
+size_t cm_gpu_conv_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
+void cm_gpu_conv_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, void *to,
+                      cm_threads *threads);
+
 /* Types, sizes, constant weights, the results; NULL, or why not. */
 const char *cm_cuda_conv_reject(const cm_problem *p);
 /* The bias, one a channel, as it broadcasts to the output: NULL without one, else `room`. */
@@ -26,15 +44,17 @@ int64_t cm_gpu_conv_tap_at(const cm_tensor *w, int64_t tap);
 #define CONV_TACTIC(stem)                                                                          \
     const char *cm_cuda_##stem##_reject(const cm_problem *p);                                      \
     double cm_cuda_##stem##_cost(const cm_problem *p, const cm_knobs *k);                          \
-    size_t cm_cuda_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);         \
-    void cm_cuda_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input,                  \
-                               const void *from, void *to, cm_threads *threads);                   \
     cm_status cm_cuda_##stem##_ready(cm_ctx *cx, cm_device *d, cm_arena *arena,                    \
                                      const cm_problem *p, const cm_knobs *k, const void **state);  \
     cm_status cm_cuda_##stem##_run(const cm_run *r)
 CONV_TACTIC(conv_depthwise);
 CONV_TACTIC(conv_tile);
+CONV_TACTIC(conv_wgmma);
 #undef CONV_TACTIC
+size_t cm_cuda_conv_depthwise_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
+void cm_cuda_conv_depthwise_pack(const cm_problem *p, const cm_knobs *k, int input,
+                                 const void *from, void *to, cm_threads *threads);
+int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_tile_knobs(const cm_problem *p, cm_knobs *out);
 size_t cm_cuda_conv_tile_workspace(const cm_problem *p, const cm_knobs *k);
 

@@ -2,25 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/size.h"
 #include "cuda/matmul.h"
-
-enum { TILE_M = 128, TILE_K = 64, WARPS = 8 };
-
-/* As knobs, in this order. */
-typedef struct {
-    int n;      /* columns of a tile */
-    int stages; /* tiles of k in shared memory */
-    int per_multiprocessor;
-} setting;
-
-static const struct {
-    setting s;
-    double efficiency; /* of the matrix units, between beginning and end of a tile */
-} settings[] = {
-    {{256, 4, 1}, 0.95},
-    {{128, 3, 2}, 0.90},
-    {{128, 6, 1}, 0.82},
-    {{64, 4, 2}, 0.65},
-};
+#include "cuda/wgmma.h"
 
 /* As kernels/matmul_wgmma.cu has it. */
 typedef struct {
@@ -45,11 +27,6 @@ typedef struct {
     int a, b, bias; /* inputs; bias -1: none */
 } wgmma_state;
 
-static setting setting_of(const cm_knobs *k)
-{
-    return (setting){k->v[0], k->v[1], k->v[2]};
-}
-
 const char *cm_cuda_matmul_wgmma_reject(const cm_problem *p)
 {
     cm_gpu_product v;
@@ -70,29 +47,13 @@ const char *cm_cuda_matmul_wgmma_reject(const cm_problem *p)
 
 int cm_cuda_matmul_wgmma_knobs(const cm_problem *p, cm_knobs *out)
 {
-    double ns[CM_COUNT(settings)];
-    for (int i = 0; i < CM_COUNT(settings); i++) {
-        const setting *s = &settings[i].s;
-        cm_knobs k = {{s->n, s->stages, s->per_multiprocessor}};
-        double cost = cm_cuda_matmul_wgmma_cost(p, &k);
-        int at = i;
-        for (; at > 0 && ns[at - 1] > cost; at--) {
-            ns[at] = ns[at - 1];
-            out[at] = out[at - 1];
-        }
-        ns[at] = cost;
-        out[at] = k;
-    }
-    return CM_COUNT(settings);
+    cm_gpu_facts g;
+    cm_gpu_facts_of(&p->target, &g);
+    cm_gpu_product v;
+    cm_gpu_product_of(p, &v);
+    cm_extent e = cm_gpu_product_extent(p, &v);
+    return cm_wgmma_choose(&g, &e, 2, out);
 }
-
-static int64_t tiles_of(const cm_gpu_product *v, const setting *s)
-{
-    return cm_ceil_div(v->s.m, TILE_M) * cm_ceil_div(v->s.n, s->n) * v->matrices;
-}
-
-/* What a multiprocessor needs to hand out one result, and a block to begin. */
-static const double RESULT_NS = 0.07, BEGIN_NS = 2000;
 
 double cm_cuda_matmul_wgmma_cost(const cm_problem *p, const cm_knobs *k)
 {
@@ -101,46 +62,8 @@ double cm_cuda_matmul_wgmma_cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_product v;
     cm_gpu_product_of(p, &v);
     cm_extent e = cm_gpu_product_extent(p, &v);
-    setting s = setting_of(k);
-    double efficiency = 0.6;
-    for (int i = 0; i < CM_COUNT(settings); i++)
-        if (settings[i].s.n == s.n && settings[i].s.per_multiprocessor == s.per_multiprocessor)
-            efficiency = settings[i].efficiency;
-    double rate = g.half_tflops * 1000 / g.multiprocessors * efficiency;
-    double k_steps = (double)cm_ceil_div(e.k, TILE_K);
-    double tile = 2.0 * TILE_M * s.n * TILE_K * k_steps / rate;
-    double out = RESULT_NS * TILE_M * s.n / (s.per_multiprocessor == 1 ? 1 : 2);
-    double busiest = (double)cm_ceil_div(tiles_of(&v, &s), g.multiprocessors);
-    /* One block of two that are meant to share a multiprocessor waits more. */
-    double alone = s.per_multiprocessor == 2 && busiest < 2 ? 1.4 : 1;
-    double compute = busiest * (tile * alone + out), memory = e.bytes / g.read_gbs;
-    return g.launch_ns + BEGIN_NS + (compute > memory ? compute : memory);
-}
-
-/* wgmma(): 64 rows by n columns from 16 of k. */
-static void put_instruction(cm_buf *out, int n, const char *type, bool a_across, bool b_across)
-{
-    int sums = n / 2;
-    cm_buf_printf(
-        out,
-        "static __device__ __forceinline__ void wgmma(float (&d)[%d], unsigned long long a,"
-        " unsigned long long b, int add)\n{\n    asm volatile(\"{\\n\\t.reg .pred p;\\n\\t"
-        "setp.ne.b32 p, %%%d, 0;\\n\\twgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
-        sums, sums + 2, n, type, type);
-    for (int i = 0; i < sums; i++)
-        cm_buf_printf(out, "%s%%%d", i ? ", " : "", i);
-    cm_buf_printf(out, "}, %%%d, %%%d, p, 1, 1, %d, %d;\\n\\t}\"\n        : ", sums, sums + 1,
-                  a_across, b_across);
-    for (int i = 0; i < sums; i++)
-        cm_buf_printf(out, "%s\"+f\"(d[%d])", i ? ", " : "", i);
-    cm_buf_str(out, "\n        : \"l\"(a), \"l\"(b), \"r\"(add));\n}\n");
-}
-
-static size_t shared_bytes(const setting *s)
-{
-    size_t part = s->per_multiprocessor == 1 ? 64 : 32;
-    return 1024 + (size_t)s->stages * (size_t)((TILE_M + s->n) * TILE_K * 2 + 16) +
-           WARPS * 8 * (part + 8) * sizeof(float);
+    cm_wgmma w = cm_wgmma_of_knobs(k);
+    return cm_wgmma_cost(&g, &w, &e);
 }
 
 /* rows: of the operand, m or n; tile: as many of them in a box where k is innermost. */
@@ -159,18 +82,16 @@ static box_map map_of(const cm_gpu_product *v, const cm_matrix *x, int64_t rows,
 }
 
 static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_gpu_product *v,
-                         const setting *x, wgmma_state *s)
+                         const cm_wgmma *w, wgmma_state *s)
 {
     cm_reading a = cm_gpu_product_reading(v, &v->s.a, 2), b = cm_gpu_product_reading(v, &v->s.b, 2);
-    const char *type = cm_element_text(p->in[0]->dtype);
     cm_buf text;
     cm_buf_init(&text, cx->allocator);
     cm_finish_text(&s->finish, p, v->bias, &text);
-    put_instruction(&text, x->n, type, a.across, b.across);
+    cm_wgmma_text(w, p->in[0]->dtype, a.across, b.across, &text);
     cm_buf_printf(&text,
-                  "#define ELEMENT %s\n#define TILE_N %d\n#define STAGES %d\n"
                   "#define PER_MULTIPROCESSOR %d\n#define A_ACROSS %d\n#define B_ACROSS %d\n",
-                  type, x->n, x->stages, x->per_multiprocessor, a.across, b.across);
+                  w->per_multiprocessor, a.across, b.across);
     cm_status st = text.failed ? cm_fail_memory(cx)
                                : cm_gpu_kernel(cx, d,
                                                &(cm_kernel_text){"matmul_wgmma", cm_buf_text(&text),
@@ -187,12 +108,14 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
     cm_gpu_facts_of(&p->target, &g);
     cm_gpu_product v;
     cm_gpu_product_of(p, &v);
-    setting x = setting_of(k);
+    cm_extent e = cm_gpu_product_extent(p, &v);
+    cm_wgmma w = cm_wgmma_of_knobs(k);
     wgmma_state *s;
     CM_NEW(cx, arena, s, wgmma_state);
-    int64_t tiles = tiles_of(&v, &x), most = (int64_t)g.multiprocessors * x.per_multiprocessor;
-    s->a_map = map_of(&v, &v.s.a, v.s.m, TILE_M);
-    s->b_map = map_of(&v, &v.s.b, v.s.n, x.n);
+    int64_t tiles = cm_wgmma_tiles(&w, &e);
+    int64_t most = (int64_t)g.multiprocessors * w.per_multiprocessor;
+    s->a_map = map_of(&v, &v.s.a, v.s.m, CM_WGMMA_ROWS);
+    s->b_map = map_of(&v, &v.s.b, v.s.n, w.n);
     s->args = (wgmma_args){(int32_t)v.s.m,  (int32_t)v.s.n,       (int32_t)v.s.k,
                            (uint32_t)tiles, s->a_map.dims[2] > 1, s->b_map.dims[2] > 1};
     s->dtype = p->in[0]->dtype;
@@ -203,11 +126,11 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
     s->finish.alpha = v.s.alpha;
     s->finish.beta = v.s.beta;
     s->grid = (cm_grid){.blocks = {(unsigned)cm_min_i64(tiles, most)},
-                        .threads = {x.per_multiprocessor == 1 ? 384 : 288},
-                        .shared = shared_bytes(&x),
+                        .threads = {w.per_multiprocessor == 1 ? 384 : 288},
+                        .shared = cm_wgmma_shared(&w),
                         .overlaps = true};
     *state = s;
-    return compile(cx, d, p, &v, &x, s);
+    return compile(cx, d, p, &v, &w, s);
 }
 
 cm_status cm_cuda_matmul_wgmma_run(const cm_run *r)

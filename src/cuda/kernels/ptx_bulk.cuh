@@ -41,6 +41,9 @@ DEVICE void copy_box(u32 to, const tensor_map &map, u32 barrier, int x, int y, i
                  : "memory");
 }
 
+// What this thread wrote to shared memory is there for products of other threads, once they are told.
+DEVICE void fence_for_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void products_end_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> DEVICE void products_wait()

@@ -1,0 +1,103 @@
+/* conv_product.c -- convolutions as products with a gathered operand: sizes, packed weights.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "base/size.h"
+#include "cuda/conv.h"
+
+static int64_t k_pitch(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    int64_t each = 16 / (int64_t)cm_dtype_size(p->in[0]->dtype);
+    return cm_ceil_div(cm_gpu_conv_taps(c) * (c->c_in / c->groups), each) * each;
+}
+
+bool cm_gpu_conv_whole(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    const cm_tensor *x = p->in[0];
+    int64_t each = 16 / (int64_t)cm_dtype_size(x->dtype);
+    bool whole = x->strides[1] == 1 && c->c_in / c->groups % each == 0;
+    for (int d = 0; d < x->rank; d++)
+        whole = whole && (d == 1 || x->dims[d] == 1 || x->strides[d] % each == 0);
+    return whole;
+}
+
+bool cm_gpu_conv_volume(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    return c->kernel[0] > 1 || c->in[0] > 1 || c->out[0] > 1;
+}
+
+cm_extent cm_gpu_conv_extent(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    return (cm_extent){.arithmetic = cm_gpu_conv_arithmetic(p),
+                       .m = c->n * c->out[0] * c->out[1] * c->out[2],
+                       .n = c->c_out / c->groups,
+                       .k = cm_gpu_conv_taps(c) * (c->c_in / c->groups),
+                       .matrices = c->groups,
+                       .element = (int)cm_dtype_size(p->in[0]->dtype),
+                       .bytes = cm_gpu_conv_memory(p),
+                       .slow = cm_gpu_conv_whole(p) ? 1 : 3};
+}
+
+void cm_gpu_conv_args_of(const cm_problem *p, int splits, cm_gpu_conv_args *out)
+{
+    const cm_conv *c = &p->as.conv;
+    cm_extent e = cm_gpu_conv_extent(p);
+    *out = (cm_gpu_conv_args){.m = (int32_t)e.m,
+                              .n = (int32_t)e.n,
+                              .k = (int32_t)e.k,
+                              .splits = splits,
+                              .k_pitch = (int32_t)k_pitch(p),
+                              .channels = (int32_t)(c->c_in / c->groups),
+                              .groups = (uint32_t)c->groups};
+    cm_gpu_conv_sizes_of(p, &out->sizes);
+}
+
+size_t cm_gpu_conv_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
+{
+    (void)k;
+    return input == 1 ? (size_t)(p->as.conv.c_out * k_pitch(p)) * cm_dtype_size(p->in[1]->dtype)
+                      : 0;
+}
+
+typedef struct {
+    const cm_problem *p;
+    const char *from;
+    char *to;
+    int64_t pitch;
+} pack_job;
+
+/* Output channels [begin, end). */
+static void pack_channels(void *arg, int64_t begin, int64_t end)
+{
+    const pack_job *j = arg;
+    const cm_conv *c = &j->p->as.conv;
+    const cm_tensor *w = j->p->in[1];
+    size_t size = cm_dtype_size(w->dtype);
+    int64_t inputs = c->c_in / c->groups, outputs = c->c_out / c->groups,
+            taps = cm_gpu_conv_taps(c);
+    for (int64_t o = begin; o < end; o++) {
+        /* Transposed: weights are [c_in, outputs of a group, kernel]. */
+        int64_t first = c->transposed
+                            ? o / outputs * inputs * w->strides[0] + o % outputs * w->strides[1]
+                            : o * w->strides[0];
+        int64_t step = w->strides[c->transposed ? 0 : 1];
+        char *to = j->to + (size_t)(o * j->pitch) * size;
+        for (int64_t tap = 0; tap < taps; tap++) {
+            const char *from = j->from + (size_t)(first + cm_gpu_conv_tap_at(w, tap)) * size;
+            for (int64_t i = 0; i < inputs; i++, to += size)
+                memcpy(to, from + (size_t)(i * step) * size, size);
+        }
+        memset(to, 0, (size_t)(j->pitch - taps * inputs) * size);
+    }
+}
+
+void cm_gpu_conv_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, void *to,
+                      cm_threads *threads)
+{
+    (void)k;
+    (void)input;
+    pack_job j = {p, from, to, k_pitch(p)};
+    cm_parallel(threads, p->as.conv.c_out, 1 + 20000 / j.pitch, pack_channels, &j);
+}

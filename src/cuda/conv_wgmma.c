@@ -1,0 +1,112 @@
+/* conv_wgmma.c -- convolutions on sm_90 as products of warp groups with a gathered operand.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "base/size.h"
+#include "cuda/conv.h"
+#include "cuda/wgmma.h"
+
+typedef struct {
+    const cm_kernel *kernel;
+    cm_grid grid;
+    cm_gpu_conv_args args;
+    uint32_t tiles;
+    cm_finish finish;
+    cm_dtype dtype;
+    uint64_t dims[3], strides[2]; /* of the weights, for bulk copies */
+    uint32_t box[3];
+} wgmma_state;
+
+const char *cm_cuda_conv_wgmma_reject(const cm_problem *p)
+{
+    if (p->target.level / 10 != 90)
+        return "these instructions are sm_90's own";
+    const char *why = cm_cuda_conv_reject(p);
+    if (why)
+        return why;
+    if (cm_gpu_conv_arithmetic(p) == CM_ARITHMETIC_FLOAT)
+        return "float32 that is not to be shortened";
+    if (!cm_gpu_conv_whole(p))
+        return "channels are not innermost in multiples of 16 bytes";
+    return NULL;
+}
+
+int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out)
+{
+    cm_gpu_facts g;
+    cm_gpu_facts_of(&p->target, &g);
+    cm_extent e = cm_gpu_conv_extent(p);
+    return cm_wgmma_choose(&g, &e, 1, out);
+}
+
+double cm_cuda_conv_wgmma_cost(const cm_problem *p, const cm_knobs *k)
+{
+    cm_gpu_facts g;
+    cm_gpu_facts_of(&p->target, &g);
+    cm_extent e = cm_gpu_conv_extent(p);
+    cm_wgmma w = cm_wgmma_of_knobs(k);
+    return cm_wgmma_cost(&g, &w, &e);
+}
+
+static void describe_weights(wgmma_state *s, const cm_problem *p, const cm_wgmma *w)
+{
+    uint64_t size = cm_dtype_size(p->in[1]->dtype);
+    s->dtype = p->in[1]->dtype;
+    s->dims[0] = (uint64_t)s->args.k_pitch;
+    s->dims[1] = (uint64_t)p->as.conv.c_out;
+    s->dims[2] = 1;
+    s->strides[0] = s->strides[1] = s->dims[0] * size;
+    s->box[0] = CM_WGMMA_LINE / (uint32_t)size;
+    s->box[1] = (uint32_t)w->n;
+    s->box[2] = 1;
+}
+
+cm_status cm_cuda_conv_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                                   const cm_knobs *k, const void **state)
+{
+    cm_gpu_facts g;
+    cm_gpu_facts_of(&p->target, &g);
+    cm_extent e = cm_gpu_conv_extent(p);
+    cm_wgmma w = cm_wgmma_of_knobs(k);
+    cm_result_axes axes;
+    cm_tensor room;
+    cm_buf text;
+    wgmma_state *s;
+    CM_NEW(cx, arena, s, wgmma_state);
+    cm_gpu_conv_args_of(p, 1, &s->args);
+    describe_weights(s, p, &w);
+    cm_result_of_conv(p->out[0], &axes);
+    cm_finish_init(&s->finish, p, &axes, cm_gpu_conv_bias(p, &room));
+    s->tiles = (uint32_t)cm_wgmma_tiles(&w, &e);
+    s->grid = (cm_grid){.blocks = {(unsigned)cm_min_i64(s->tiles, g.multiprocessors)},
+                        .threads = {384},
+                        .shared = cm_wgmma_shared(&w),
+                        .overlaps = true};
+    cm_buf_init(&text, cx->allocator);
+    cm_finish_text(&s->finish, p, cm_gpu_conv_bias(p, &room), &text);
+    cm_wgmma_text(&w, s->dtype, false, false, &text);
+    cm_buf_printf(&text, "#define TRANSPOSED %d\n#define VOLUME %d\n", p->as.conv.transposed,
+                  cm_gpu_conv_volume(p));
+    cm_status st =
+        text.failed
+            ? cm_fail_memory(cx)
+            : cm_gpu_kernel(cx, d,
+                            &(cm_kernel_text){"conv_wgmma", cm_buf_text(&text), "conv_wgmma", true},
+                            s->grid.shared, &s->kernel);
+    cm_buf_deinit(&text);
+    *state = s;
+    return st;
+}
+
+cm_status cm_cuda_conv_wgmma_run(const cm_run *r)
+{
+    const wgmma_state *s = r->state;
+    cm_gpu_conv_args x = s->args;
+    cm_finish f = s->finish;
+    cm_tensor_map w;
+    uint32_t tiles = s->tiles;
+    CM_TRY(
+        cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[1], s->dims, s->strides, s->box, 128, &w));
+    cm_finish_bind(&f, r, r->p->as.conv.bias ? r->in[2] : NULL);
+    x.x = r->in[0];
+    x.w = r->in[1];
+    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&w, &x, &tiles, &f});
+}

@@ -1,0 +1,87 @@
+// conv_wgmma.cu -- convolutions on sm_90 as matrix products: a warp group gathers the input's channels under output pixels,
+// one of its threads has the weights copied, two warp groups multiply; blocks stay and take one tile after the other.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Beside what tile_wgmma.cuh wants: TRANSPOSED, VOLUME (as in pixel_source.cuh).
+#include "common.cuh"
+#include "finish.cuh"
+
+#define PART     64
+#define A_ACROSS 0
+#define B_ACROSS 0
+#define A_WHOLE  1
+#include "tile_wgmma.cuh"
+
+enum {
+    CHUNK = 16 / sizeof(T),
+    A_CHUNKS = LINE / 16,
+    GATHERERS = 128,
+    THREADS = CONSUMERS * 128 + GATHERERS,
+    BEHIND = 2, // stages that a thread's copies may be on their way
+};
+// Chunks as the bulk copies swizzle them.
+template <int CHUNKS, int ACROSS> DEVICE u32 chunk_at(int line, int chunk)
+{
+    return line * LINE + (chunk ^ line % 8) * 16;
+}
+#include "pixel_source.cuh"
+
+DEVICE void hand_over(const shared_places &s, u32 at)
+{
+    fence_for_products();
+    barrier_arrive(s.full + at % STAGES * 8);
+}
+
+DEVICE void fill(const tensor_map &w, const conv_args &p, u32 tiles, const shared_places &s)
+{
+    int thread = threadIdx.x % 128;
+    u32 at = 0;
+    for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        tile_place t = place_of(tile, p.m, p.n, p.k, 1);
+        pixel_source<GATHERERS> a(p, thread);
+        a.begin(p.x + (i64)t.z * p.channels * p.s.channel, t.row, t.rows, 0);
+        for (int i = 0; i < t.tiles; i++, at++) {
+            u32 slot = at % STAGES, to = s.stages + slot * STAGE_BYTES, full = s.full + slot * 8;
+            barrier_wait(s.empty + slot * 8, (at / STAGES & 1) ^ 1);
+            if (thread == 0) {
+                barrier_expect(full, B_BYTES);
+                copy_box(to + A_BYTES, w, full, i * TILE_K, t.z * p.n + t.col, 0);
+            }
+            a.load(to);
+            copies_end_group();
+            if (at >= BEHIND) {
+                copies_wait<BEHIND>();
+                hand_over(s, at - BEHIND);
+            }
+        }
+    }
+    copies_wait<0>();
+    for (u32 i = at < BEHIND ? 0 : at - BEHIND; i < at; i++)
+        hand_over(s, i);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    conv_wgmma(const __grid_constant__ tensor_map w, const __grid_constant__ conv_args p, u32 tiles,
+               const __grid_constant__ finish_args f)
+{
+    extern __shared__ __align__(1024) char shared[];
+    char *way_out;
+    shared_places s = lay_out(shared, GATHERERS + 1, way_out);
+    int group = threadIdx.x / 128;
+    if (group == CONSUMERS) {
+        fewer_registers<104>();
+        wait_for_predecessor();
+        fill(w, p, tiles, s);
+    } else {
+        more_registers<200>();
+        wait_for_predecessor();
+        u32 at = 0;
+        for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            tile_place t = place_of(tile, p.m, p.n, p.k, 1);
+            float sum[TILE_N / 2];
+            multiply(sum, t.tiles, group, s, at);
+            t.col += t.z * p.n;
+            hand_out(sum, t, f, (float *)way_out + threadIdx.x / 32 * 8 * PITCH);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+/* wgmma.c -- settings of the kernels that use sm_90's products of warp groups.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cuda/wgmma.h"
+
+#include "base/size.h"
+#include "cuda/epilogue_text.h"
+
+static const struct {
+    cm_wgmma w;
+    double efficiency; /* of the matrix units, between beginning and end of a tile */
+} settings[] = {
+    {{256, 4, 1}, 0.95}, {{128, 3, 2}, 0.90}, {{128, 6, 1}, 0.82},
+    {{64, 4, 2}, 0.65},  {{64, 8, 1}, 0.60},
+};
+
+cm_wgmma cm_wgmma_of_knobs(const cm_knobs *k)
+{
+    return (cm_wgmma){k->v[0], k->v[1], k->v[2]};
+}
+
+int64_t cm_wgmma_tiles(const cm_wgmma *w, const cm_extent *e)
+{
+    return cm_ceil_div(e->m, CM_WGMMA_ROWS) * cm_ceil_div(e->n, w->n) * e->matrices;
+}
+
+size_t cm_wgmma_shared(const cm_wgmma *w)
+{
+    enum { WARPS = 8, LINES = 8, ALIGN = 1024, BARRIERS = 16 };
+    size_t part = w->per_multiprocessor == 1 ? 64 : 32;
+    return ALIGN + (size_t)w->stages * (size_t)((CM_WGMMA_ROWS + w->n) * CM_WGMMA_LINE + BARRIERS) +
+           WARPS * LINES * (part + 8) * sizeof(float);
+}
+
+/* What a multiprocessor needs to hand out one result, and a block to begin. */
+static const double RESULT_NS = 0.07, BEGIN_NS = 2000;
+
+double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e)
+{
+    double efficiency = 0.6;
+    for (int i = 0; i < CM_COUNT(settings); i++)
+        if (settings[i].w.n == w->n && settings[i].w.per_multiprocessor == w->per_multiprocessor)
+            efficiency = settings[i].efficiency;
+    double tflops = e->arithmetic == CM_ARITHMETIC_TF32 ? g->tf32_tflops : g->half_tflops;
+    double rate = tflops * 1000 / g->multiprocessors * efficiency;
+    double k = (double)(cm_ceil_div(e->k * e->element, CM_WGMMA_LINE) * CM_WGMMA_LINE / e->element);
+    double tile = 2.0 * CM_WGMMA_ROWS * w->n * k / rate;
+    double out = RESULT_NS * CM_WGMMA_ROWS * w->n / w->per_multiprocessor;
+    double busiest = (double)cm_ceil_div(cm_wgmma_tiles(w, e), g->multiprocessors);
+    /* One block of two that are meant to share a multiprocessor waits more. */
+    double alone = w->per_multiprocessor == 2 && busiest < 2 ? 1.4 : 1;
+    double compute = busiest * (tile * alone + out), memory = e->bytes / g->read_gbs;
+    return g->launch_ns + BEGIN_NS + (compute > memory ? compute : memory);
+}
+
+int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, int most_per_multiprocessor,
+                    cm_knobs *out)
+{
+    double ns[CM_COUNT(settings)];
+    int n = 0;
+    for (int i = 0; i < CM_COUNT(settings); i++) {
+        const cm_wgmma *w = &settings[i].w;
+        if (w->per_multiprocessor > most_per_multiprocessor)
+            continue;
+        double cost = cm_wgmma_cost(g, w, e);
+        int at = n++;
+        for (; at > 0 && ns[at - 1] > cost; at--) {
+            ns[at] = ns[at - 1];
+            out[at] = out[at - 1];
+        }
+        ns[at] = cost;
+        out[at] = (cm_knobs){{w->n, w->stages, w->per_multiprocessor}};
+    }
+    return n;
+}
+
+/* wgmma(): 64 rows by n columns from k of k; across: the last of the instruction's arguments. */
+static void put_instruction(cm_buf *out, int n, const char *type, int k, const char *across)
+{
+    int sums = n / 2;
+    cm_buf_printf(
+        out,
+        "static __device__ __forceinline__ void wgmma(float (&d)[%d], unsigned long long a,"
+        " unsigned long long b, int add)\n{\n    asm volatile(\"{\\n\\t.reg .pred p;\\n\\t"
+        "setp.ne.b32 p, %%%d, 0;\\n\\twgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s {",
+        sums, sums + 2, n, k, type, type);
+    for (int i = 0; i < sums; i++)
+        cm_buf_printf(out, "%s%%%d", i ? ", " : "", i);
+    cm_buf_printf(out, "}, %%%d, %%%d, p, 1, 1%s;\\n\\t}\"\n        : ", sums, sums + 1, across);
+    for (int i = 0; i < sums; i++)
+        cm_buf_printf(out, "%s\"+f\"(d[%d])", i ? ", " : "", i);
+    cm_buf_str(out, "\n        : \"l\"(a), \"l\"(b), \"r\"(add));\n}\n");
+}
+
+void cm_wgmma_text(const cm_wgmma *w, cm_dtype type, bool a_across, bool b_across, cm_buf *out)
+{
+    /* Only 16-bit elements may lie across. */
+    const char *across = type == CM_F32 ? ""
+                         : a_across     ? b_across ? ", 1, 1" : ", 1, 0"
+                         : b_across     ? ", 0, 1"
+                                        : ", 0, 0";
+    put_instruction(out, w->n, type == CM_F32 ? "tf32" : cm_element_text(type),
+                    32 / (int)cm_dtype_size(type), across);
+    cm_buf_printf(out, "#define ELEMENT %s\n#define TILE_N %d\n#define STAGES %d\n",
+                  cm_element_text(type), w->n, w->stages);
+}

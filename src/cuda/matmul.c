@@ -16,6 +16,7 @@
 const cm_tactic cm_cuda_matmul_tactics[] = {
     ROW(matmul_wgmma, 900),
     ROW(matmul_tile, 750, .workspace = cm_cuda_matmul_tile_workspace),
+    ROW(matmul_cublaslt, 750, .workspace = cm_cuda_matmul_cublaslt_workspace),
 };
 const int cm_cuda_matmul_count = CM_COUNT(cm_cuda_matmul_tactics);
 

@@ -43,7 +43,9 @@ cm_reading cm_gpu_product_reading(const cm_gpu_product *v, const cm_matrix *x, i
     cm_status cm_cuda_##stem##_run(const cm_run *r)
 MATMUL_TACTIC(matmul_wgmma);
 MATMUL_TACTIC(matmul_tile);
+MATMUL_TACTIC(matmul_cublaslt);
 #undef MATMUL_TACTIC
 size_t cm_cuda_matmul_tile_workspace(const cm_problem *p, const cm_knobs *k);
+size_t cm_cuda_matmul_cublaslt_workspace(const cm_problem *p, const cm_knobs *k);
 
 #endif

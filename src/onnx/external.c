@@ -51,6 +51,13 @@ cm_status cm_onnx_source_open(cm_ctx *cx, const char *path, cm_onnx_source **out
     return CM_OK;
 }
 
+void cm_onnx_source_forget(void *source, const void *p, size_t n)
+{
+    const cm_onnx_source *s = source;
+    for (const mapped *m = s ? s->files : NULL; m; m = m->next)
+        cm_file_forget(&m->mapping, p ? p : m->mapping.data, p ? n : m->mapping.n);
+}
+
 void cm_onnx_source_close(cm_onnx_source *s)
 {
     if (!s)

@@ -46,6 +46,9 @@ typedef struct cm_import_options {
 /* The mappings that a network's constants point into: closed after the network's end. */
 typedef struct cm_onnx_source cm_onnx_source;
 void cm_onnx_source_close(cm_onnx_source *s); /* NULL is fine */
+/* The bytes, if they lie in its files, will not be read for a while (see cm_file_forget); p NULL: none of them. A
+ * `source` that is NULL has none. */
+void cm_onnx_source_forget(void *source, const void *p, size_t n);
 
 /* The network lives in `arena`; its constants point into `bytes` too. `o` may be NULL. What
  * cannot be done is refused with every offending node in one sentence, and each one logged. */

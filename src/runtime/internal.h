@@ -52,7 +52,9 @@ struct cm_engine {
     atomic_int refs;
     const cm_allocator *allocator;
     cm_arena arena;
-    cm_mapping mapping; /* data NULL: not from a file */
+    cm_mapping mapping;     /* data NULL: not from a file */
+    cm_packed_fn on_packed; /* NULL: nobody is told */
+    void *on_packed_user;
     void *copy;
     size_t copy_bytes;
     cm_plan *plan;

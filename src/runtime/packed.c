@@ -143,8 +143,14 @@ static cm_status pack(cm_ctx *cx, cm_engine *e, const cm_problem *p, const cm_ch
         e->repacked = true;
     }
     c->tactic->pack(p, &c->knobs, k->input, from, k->data, threads);
-    if (e->mapping.data && !own) /* the packed form is what will be read from now on */
-        cm_file_forget(&e->mapping, from, (size_t)e->plan->values[k->value].bytes);
+    size_t bytes;
+    if (!own &&
+        cm_tensor_bytes(p->in[k->input], &bytes)) { /* what will be read now is the packed form */
+        if (e->mapping.data)
+            cm_file_forget(&e->mapping, from, bytes);
+        else if (e->on_packed)
+            e->on_packed(e->on_packed_user, from, bytes);
+    }
     cm_release(e->allocator, own, own_bytes);
     return CM_OK;
 }

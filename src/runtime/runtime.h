@@ -33,6 +33,10 @@ cm_status cm_engine_open_memory(cm_ctx *cx, const void *bytes, size_t n, bool co
  * until the last release. */
 cm_status cm_engine_open_lowered(cm_ctx *cx, cm_plan *plan, const cm_tensor *const *constants,
                                  cm_engine **out) CM_MUST_USE;
+/* `fn` is told which bytes of constants were packed just now: whoever lent them may let them go, so long as
+ * they can still be read. For lowered plans; set before contexts are made. */
+typedef void (*cm_packed_fn)(void *user, const void *bytes, size_t n);
+void cm_engine_on_packed(cm_engine *e, cm_packed_fn fn, void *user);
 cm_engine *cm_engine_retain(cm_engine *e);
 void cm_engine_release(cm_engine *e); /* NULL is fine */
 

@@ -135,6 +135,26 @@ static void constants_come_back_as_they_were(void **state)
     }
 }
 
+static void count_bytes(void *user, const void *bytes, size_t n)
+{
+    assert_non_null(bytes);
+    *(size_t *)user += n;
+}
+
+static void whoever_lent_constants_is_told_when_they_are_packed(void **state)
+{
+    run_case *t = *state;
+    size_t told = 0;
+    build(t, network);
+    ok(t, cm_engine_open_lowered(&t->cx, t->plan, t->constants, &t->engine));
+    cm_engine_on_packed(t->engine, count_bytes, &told);
+    cm_context_options o = {.threads = 1};
+    ok(t, cm_context_create(&t->cx, t->engine, &o, &t->context));
+    ok(t, cm_context_set_shape(&t->cx, t->context, 0, 4, (const int64_t[]){1, 24, 13, 11}));
+    ok(t, cm_context_bind(&t->cx, t->context));
+    assert_true(told >= 37 * 24 * 9 * sizeof(float)); /* the largest, at least */
+}
+
 static void what_is_read_plain_stays_plain(void **state)
 {
     run_case *t = *state;
@@ -218,9 +238,13 @@ static void failing_allocations_are_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(packed_plans_give_the_same_bits),          TEST(other_kernels_pack_again),
-        TEST(constants_come_back_as_they_were),         TEST(what_is_read_plain_stays_plain),
-        TEST(damaged_sections_are_refused_or_harmless), TEST(failing_allocations_are_reported),
+        TEST(packed_plans_give_the_same_bits),
+        TEST(other_kernels_pack_again),
+        TEST(constants_come_back_as_they_were),
+        TEST(whoever_lent_constants_is_told_when_they_are_packed),
+        TEST(what_is_read_plain_stays_plain),
+        TEST(damaged_sections_are_refused_or_harmless),
+        TEST(failing_allocations_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

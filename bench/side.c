@@ -70,7 +70,6 @@ typedef struct {
     cameo_network *network;
     cameo_engine *engine;
     cameo_context *context;
-    void *plan;
 } ours;
 
 static void must(cameo_status st, const cameo_error *e)
@@ -88,15 +87,12 @@ static bool is_plan(const char *path)
 static void ours_open(ours *o, const char *path, int threads, const char *target)
 {
     cameo_error e;
-    size_t n;
     memset(o, 0, sizeof *o);
     if (is_plan(path)) {
         must(cameo_engine_open_file(path, NULL, &o->engine, &e), &e);
     } else {
         must(cameo_network_from_file(path, NULL, &o->network, &e), &e);
-        must(cameo_build_memory(o->network, NULL, &o->plan, &n, &e), &e);
-        cameo_network_destroy(o->network);
-        must(cameo_engine_open_memory(o->plan, n, NULL, &o->engine, &e), &e);
+        must(cameo_engine_from_network(o->network, NULL, &o->engine, &e), &e);
     }
     cameo_context_options co = CAMEO_CONTEXT_OPTIONS_INIT;
     co.threads = threads;

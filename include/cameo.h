@@ -214,12 +214,43 @@ CAMEO_API cameo_status cameo_network_text(cameo_network *network, char **text, c
 
 /* ---- Building plans [compiler] -------------------------------------------------------------- */
 
+/* How much to measure on this machine. */
+typedef enum cameo_tune {
+    CAMEO_TUNE_OFF = 0,   /* nothing: a cost model chooses, and the plan is the same on every machine */
+    CAMEO_TUNE_QUICK = 1, /* kernels that may win, for at most 3 s */
+    CAMEO_TUNE_FULL = 2   /* all of them, for at most 600 s */
+} cameo_tune;
+
+/* Which weights a plan holds as the kernels chosen here want them. */
+typedef enum cameo_pack {
+    CAMEO_PACK_OFF = 0, /* none: they are packed when it is opened */
+    CAMEO_PACK_ON = 1,  /* in place of the plain ones, where the packing can be undone */
+    CAMEO_PACK_ALL = 2  /* and besides, where it cannot: a larger plan */
+} cameo_pack;
+
+/* A shape for an input whose dims are open. */
+typedef struct cameo_shape {
+    const char *input;
+    int rank;
+    const int64_t *dims;
+} cameo_shape;
+
 typedef struct cameo_build_options {
     size_t size;
-    cameo_hooks hooks;
+    cameo_hooks hooks; /* `progress` hears of "tuning"; when it says no, what is known by then is used */
     bool strip_weights; /* leave them out of the plan: cameo_refit_file puts them back */
+    cameo_tune tune;
+    double tune_seconds;      /* 0: as the level says */
+    const char *timing_cache; /* a file that measurements are read from and kept in; NULL: none */
+    int threads;              /* that contexts will have; 0: one per core */
+    const char *target;       /* as in cameo_context_options */
+    cameo_pack pack;
+    int n_shapes; /* to measure and pack for; with a dim open and no shape nothing is */
+    const cameo_shape *shapes;
 } cameo_build_options;
-#define CAMEO_BUILD_OPTIONS_INIT {sizeof(cameo_build_options), CAMEO_HOOKS_INIT, false}
+#define CAMEO_BUILD_OPTIONS_INIT \
+    {sizeof(cameo_build_options), CAMEO_HOOKS_INIT, false, CAMEO_TUNE_OFF, 0, 0, 0, 0, \
+     CAMEO_PACK_OFF, 0, 0}
 
 /* Building optimises the network in place; it can be built again, with the same result. */
 CAMEO_API cameo_status cameo_build_file(cameo_network *network, const cameo_build_options *options,
@@ -229,6 +260,13 @@ CAMEO_API cameo_status cameo_build_memory(cameo_network *network,
                                           const cameo_build_options *options, void **bytes,
                                           size_t *n, cameo_error *error);
 CAMEO_API void cameo_free(void *p);
+/* To run a network without writing a plan. It is optimised in place, and must stay unchanged until the last
+ * reference to the engine is released. Hooks, memory too, are the network's unless `options` has others;
+ * strip_weights and pack say nothing here. */
+struct cameo_engine;
+CAMEO_API cameo_status cameo_engine_from_network(cameo_network *network,
+                                                 const cameo_build_options *options,
+                                                 struct cameo_engine **out, cameo_error *error);
 /* The weights of an ONNX model into a plan that was built from a model of the same network: `out`, which
  * may be `plan`, is what building the model anew would give, with the plan's measurements. A model that
  * gives another network is refused, and nothing written. */

@@ -1,8 +1,7 @@
-/* build.c -- nodes by calls, text, and plans, in the public API.
+/* build.c -- nodes by calls, text, and refitting, in the public API.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "api/compile.h"
 #include "api/network.h"
 #include "api/refit.h"
 
@@ -158,10 +157,10 @@ cameo_status cameo_network_add_node(cameo_network *network, const char *op, cons
     return cm_job_end(&network->job, st, error);
 }
 
-/* Memory for the caller, with its size in front so that cameo_free needs no more than the pointer. */
+/* The size stands in front, so that cameo_free needs no more than the pointer. */
 enum { FRONT = 64 };
 
-static void *give_away(const void *bytes, size_t n)
+void *cm_api_give_away(const void *bytes, size_t n)
 {
     unsigned char *p = cm_alloc(NULL, n + FRONT, FRONT);
     if (!p)
@@ -189,63 +188,9 @@ cameo_status cameo_network_text(cameo_network *network, char **text, cameo_error
     cm_buf_init(&b, network->job.cx.allocator);
     cm_network_print(network->network, 16, &b);
     const char *all = cm_buf_text(&b);
-    *text = b.failed ? NULL : give_away(all, b.n + 1);
+    *text = b.failed ? NULL : cm_api_give_away(all, b.n + 1);
     cm_buf_deinit(&b);
     return *text ? CAMEO_OK : cm_api_fail(error, CAMEO_ERR_MEMORY, "out of memory");
-}
-
-/* Builds report to the hooks of the build's options when those are given, else the network's. */
-static void borrow_hooks(cm_job *job, const cameo_build_options *options, cm_job *with)
-{
-    const cameo_hooks *hooks = CM_HOOKS_OF(options);
-    cm_job_init(with, hooks ? hooks : &job->hooks);
-}
-
-static cm_compile_options compile_options(const cameo_network *network,
-                                          const cameo_build_options *options)
-{
-    cm_compile_options co = CM_COMPILE_DEFAULT;
-    co.build = network->build;
-    co.strip_weights = CM_OPTION_HAS(options, strip_weights) && options->strip_weights;
-    return co;
-}
-
-cameo_status cameo_build_file(cameo_network *network, const cameo_build_options *options,
-                              const char *path, cameo_error *error)
-{
-    cm_job job;
-    CM_API_NEEDS(error, network);
-    CM_API_NEEDS(error, path);
-    borrow_hooks(&network->job, options, &job);
-    cm_compile_options co = compile_options(network, options);
-    cameo_status st =
-        cm_job_end(&job, cm_compile_file(&job.cx, network->network, &co, path), error);
-    cm_job_deinit(&job);
-    return st;
-}
-
-cameo_status cameo_build_memory(cameo_network *network, const cameo_build_options *options,
-                                void **bytes, size_t *n, cameo_error *error)
-{
-    cm_job job;
-    cm_buf b;
-    CM_API_NEEDS(error, network);
-    if (!bytes || !n)
-        return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "bytes and n must not be NULL");
-    borrow_hooks(&network->job, options, &job);
-    cm_buf_init(&b, job.cx.allocator);
-    cm_compile_options co = compile_options(network, options);
-    cm_status st = cm_compile_memory(&job.cx, network->network, &co, &b);
-    if (st == CM_OK) {
-        *bytes = give_away(b.data, b.n);
-        *n = b.n;
-        if (!*bytes)
-            st = cm_fail_memory(&job.cx);
-    }
-    cameo_status result = cm_job_end(&job, st, error);
-    cm_buf_deinit(&b);
-    cm_job_deinit(&job);
-    return result;
 }
 
 cameo_status cameo_refit_file(const char *plan, const char *model,

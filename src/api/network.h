@@ -19,4 +19,7 @@ struct cameo_network {
 cm_status cm_api_copy_tensor(cm_ctx *cx, cm_arena *arena, const cameo_tensor *tensor,
                              const cm_tensor **out) CM_MUST_USE;
 
+/* A copy that cameo_free takes; NULL: out of memory. */
+void *cm_api_give_away(const void *bytes, size_t n);
+
 #endif

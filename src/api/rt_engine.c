@@ -30,21 +30,17 @@ typedef struct {
     size_t n;
 } source;
 
-static cm_status open_engine(cameo_engine *e, const source *s)
+static cm_status open_source(cameo_engine *e, void *arg)
 {
+    const source *s = arg;
     cm_ctx *cx = &e->job.cx;
-    if (s->path)
-        CM_TRY(cm_engine_open_file(cx, s->path, NULL, &e->engine));
-    else
-        CM_TRY(cm_engine_open_memory(cx, s->bytes, s->n, false, NULL, &e->engine));
-    CM_TRY(texts(cx, e, true, &e->input_text));
-    return texts(cx, e, false, &e->output_text);
+    return s->path ? cm_engine_open_file(cx, s->path, NULL, &e->engine)
+                   : cm_engine_open_memory(cx, s->bytes, s->n, false, NULL, &e->engine);
 }
 
-static cameo_status open_from(const source *s, const cameo_engine_options *options,
-                              cameo_engine **out, cameo_error *error)
+cameo_status cm_api_open_engine(cm_open_fn open, void *arg, const cameo_hooks *hooks,
+                                cameo_engine **out, cameo_error *error)
 {
-    const cameo_hooks *hooks = CM_HOOKS_OF(options);
     cm_job probe;
     cm_job_init(&probe, hooks);
     cameo_engine *e = cm_alloc(probe.cx.allocator, sizeof *e, 16);
@@ -53,7 +49,11 @@ static cameo_status open_from(const source *s, const cameo_engine_options *optio
     memset(e, 0, sizeof *e);
     cm_job_init(&e->job, hooks);
     atomic_init(&e->references, 1);
-    cm_status st = open_engine(e, s);
+    cm_status st = open(e, arg);
+    if (st == CM_OK)
+        st = texts(&e->job.cx, e, true, &e->input_text);
+    if (st == CM_OK)
+        st = texts(&e->job.cx, e, false, &e->output_text);
     cameo_status result = cm_job_end(&e->job, st, error);
     if (st == CM_OK)
         *out = e;
@@ -68,7 +68,7 @@ cameo_status cameo_engine_open_file(const char *path, const cameo_engine_options
     if (!path || !out)
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "path and out must not be NULL");
     source s = {.path = path};
-    return open_from(&s, options, out, error);
+    return cm_api_open_engine(open_source, &s, CM_HOOKS_OF(options), out, error);
 }
 
 cameo_status cameo_engine_open_memory(const void *bytes, size_t n,
@@ -78,7 +78,7 @@ cameo_status cameo_engine_open_memory(const void *bytes, size_t n,
     if (!bytes || !out)
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "bytes and out must not be NULL");
     source s = {.bytes = bytes, .n = n};
-    return open_from(&s, options, out, error);
+    return cm_api_open_engine(open_source, &s, CM_HOOKS_OF(options), out, error);
 }
 
 cameo_engine *cameo_engine_retain(cameo_engine *engine)

@@ -13,4 +13,9 @@ struct cameo_engine {
     const char **input_text, **output_text; /* types as text */
 };
 
+/* Sets e->engine, with e->job. */
+typedef cm_status (*cm_open_fn)(cameo_engine *e, void *arg);
+cameo_status cm_api_open_engine(cm_open_fn open, void *arg, const cameo_hooks *hooks,
+                                cameo_engine **out, cameo_error *error);
+
 #endif

@@ -143,7 +143,9 @@ typedef struct {
     place where;
     cm_timings table;
     cm_buf section;
-    bool strip; /* write no weights at all */
+    bool strip;       /* write no weights at all */
+    const char *path; /* NULL: to `bytes` */
+    cm_buf *bytes;
 } tuning;
 
 static cm_status tuning_init(cm_ctx *cx, const cm_tuned_options *o, tuning *t)
@@ -188,7 +190,7 @@ static cm_status pack(cm_ctx *cx, tuning *t, const cm_tuned_options *o, cm_plan 
 /* Measure, pack, write. Whoever stopped the tuner wants what is known by then: the plan is written all the
  * same. */
 static cm_status tune_and_write(cm_ctx *cx, tuning *t, const cm_tensor *const *constants,
-                                const cm_tuned_options *o, const char *path, cm_tune_report *report)
+                                const cm_tuned_options *o, cm_tune_report *report)
 {
     cm_plan plan = *cm_engine_plan(t->engine);
     cm_ctx inner = *cx;
@@ -204,7 +206,8 @@ static cm_status tune_and_write(cm_ctx *cx, tuning *t, const cm_tensor *const *c
         st = pack(&inner, t, o, &plan, &constants);
     plan.stripped = t->strip;
     if (st == CM_OK)
-        st = cm_plan_write_file(&inner, &plan, constants, path);
+        st = t->path ? cm_plan_write_file(&inner, &plan, constants, t->path)
+                     : cm_plan_write_memory(&inner, &plan, constants, t->bytes);
     if (st == CM_OK)
         st = cm_report(&inner, "writing", 1, 1);
     if (st != CM_OK)
@@ -212,8 +215,9 @@ static cm_status tune_and_write(cm_ctx *cx, tuning *t, const cm_tensor *const *c
     return st;
 }
 
-cm_status cm_compile_tuned(cm_ctx *cx, cm_network *g, const cm_compile_options *co,
-                           const cm_tuned_options *o, const char *path, cm_tune_report *report)
+static cm_status compile_tuned(cm_ctx *cx, cm_network *g, const cm_compile_options *co,
+                               const cm_tuned_options *o, const char *path, cm_buf *bytes,
+                               cm_tune_report *report)
 {
     cm_arena arena;
     cm_plan *plan;
@@ -222,14 +226,62 @@ cm_status cm_compile_tuned(cm_ctx *cx, cm_network *g, const cm_compile_options *
     *report = (cm_tune_report){0};
     CM_TRY(tuning_init(cx, o, &t));
     t.strip = co && co->strip_weights;
+    t.path = path;
+    t.bytes = bytes;
     cm_arena_init(&arena, cx->allocator);
     cm_status st = cm_compile(cx, &arena, g, co, &plan, &constants);
     if (st == CM_OK)
         st = cm_engine_open_lowered(cx, plan, constants, &t.engine);
     if (st == CM_OK)
-        st = tune_and_write(cx, &t, constants, o, path, report);
+        st = tune_and_write(cx, &t, constants, o, report);
     tuning_deinit(&t);
     cm_arena_deinit(&arena);
+    return st;
+}
+
+cm_status cm_compile_tuned(cm_ctx *cx, cm_network *g, const cm_compile_options *co,
+                           const cm_tuned_options *o, const char *path, cm_tune_report *report)
+{
+    return compile_tuned(cx, g, co, o, path, NULL, report);
+}
+
+cm_status cm_compile_tuned_memory(cm_ctx *cx, cm_network *g, const cm_compile_options *co,
+                                  const cm_tuned_options *o, cm_buf *out, cm_tune_report *report)
+{
+    return compile_tuned(cx, g, co, o, NULL, out, report);
+}
+
+/* The plan's only target: ours, its bytes in `arena`. */
+static cm_status keep_section(cm_ctx *cx, cm_arena *arena, const tuning *t, cm_plan *p)
+{
+    cm_plan_target *target;
+    if (!t->section.n)
+        return CM_OK;
+    CM_NEW(cx, arena, target, cm_plan_target);
+    *target = (cm_plan_target){t->where.target, 0,
+                               cm_arena_memdup(arena, t->section.data, t->section.n), t->section.n};
+    p->targets = target;
+    p->n_targets = 1;
+    return target->bytes ? CM_OK : cm_fail_memory(cx);
+}
+
+cm_status cm_compile_lowered(cm_ctx *cx, cm_arena *arena, cm_network *g,
+                             const cm_compile_options *co, const cm_tuned_options *o,
+                             cm_plan **plan, const cm_tensor *const **constants,
+                             cm_tune_report *report)
+{
+    tuning t;
+    *report = (cm_tune_report){0};
+    CM_TRY(cm_compile(cx, arena, g, co, plan, constants));
+    if (o->tune.level == CM_TUNE_OFF)
+        return CM_OK;
+    CM_TRY(tuning_init(cx, o, &t));
+    cm_status st = cm_engine_open_lowered(cx, *plan, *constants, &t.engine);
+    if (st == CM_OK)
+        st = make_section(cx, t.engine, o, &t.where, &t.table, report, &t.section);
+    if (st == CM_OK)
+        st = keep_section(cx, arena, &t, *plan);
+    tuning_deinit(&t);
     return st;
 }
 
@@ -252,10 +304,11 @@ cm_status cm_plan_tune(cm_ctx *cx, cm_engine *e, const cm_tuned_options *o, cons
     *report = (cm_tune_report){0};
     CM_TRY(tuning_init(cx, o, &t));
     t.engine = cm_engine_retain(e);
+    t.path = path;
     take_known(cx, cm_engine_plan(e), &t.where.target, &t.table);
     cm_status st = cm_engine_constants(cx, e, &constants);
     if (st == CM_OK)
-        st = tune_and_write(cx, &t, constants, o, path, report);
+        st = tune_and_write(cx, &t, constants, o, report);
     tuning_deinit(&t);
     return st;
 }

@@ -31,6 +31,16 @@ typedef struct cm_tuned_options {
 cm_status cm_compile_tuned(cm_ctx *cx, cm_network *g, const cm_compile_options *o,
                            const cm_tuned_options *t, const char *path,
                            cm_tune_report *report) CM_MUST_USE;
+/* The same in memory, ... */
+cm_status cm_compile_tuned_memory(cm_ctx *cx, cm_network *g, const cm_compile_options *o,
+                                  const cm_tuned_options *t, cm_buf *out,
+                                  cm_tune_report *report) CM_MUST_USE;
+/* ... or not written at all: the plan to open as it is (cm_engine_open_lowered), with its measurements. It
+ * lives in `arena` and points into g's. */
+cm_status cm_compile_lowered(cm_ctx *cx, cm_arena *arena, cm_network *g,
+                             const cm_compile_options *o, const cm_tuned_options *t, cm_plan **plan,
+                             const cm_tensor *const **constants,
+                             cm_tune_report *report) CM_MUST_USE;
 /* An opened plan again, with more measurements for this machine; those of others stay. Weights are packed for
  * this machine, or plain again. */
 cm_status cm_plan_tune(cm_ctx *cx, cm_engine *e, const cm_tuned_options *t, const char *path,

@@ -4,6 +4,17 @@
 
 #include "lower/lower.h"
 
+/* The runtime knows by it that products may shorten their operands. */
+static cm_status name_variant(cm_ctx *cx, cm_arena *arena, cm_plan *p, const char *name)
+{
+    cm_plan_variant *v;
+    CM_NEW(cx, arena, v, cm_plan_variant);
+    *v = p->variants[0];
+    v->name = name;
+    p->variants = v;
+    return CM_OK;
+}
+
 cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_compile_options *o,
                      cm_plan **plan, const cm_tensor *const **constants)
 {
@@ -21,7 +32,8 @@ cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_compil
     CM_TRY(cm_report(cx, "lowering", 0, 1));
     CM_TRY(cm_lower(cx, arena, g, plan, constants));
     (*plan)->build = o->build;
-    return CM_OK;
+    return o->optimise.precision == CM_PRECISION_TF32 ? name_variant(cx, arena, *plan, "tf32")
+                                                      : CM_OK;
 }
 
 typedef cm_status (*writer)(cm_ctx *cx, const cm_plan *p, const cm_tensor *const *constants,

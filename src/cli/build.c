@@ -137,7 +137,8 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
         summarise(&m, path, seconds);
     if (st == CM_OK && !o->quiet)
         cm_tune_print(&tuned, &report);
-    if (st == CM_OK && !o->quiet && co.optimise.precision == CM_PRECISION_TF32)
+    if (st == CM_OK && !o->quiet && co.optimise.precision == CM_PRECISION_TF32 &&
+        tuned.tune.target.kind == CM_DEVICE_CPU)
         printf("tf32 changes nothing on a CPU: its products stay in f32\n");
     cm_model_close(&m);
     return st == CM_OK ? CM_EXIT_OK : cm_cli_failed(cx, st);

@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "cli/cli.h"
 #include "cuda/devices.h"
+#include "cuda/library.h"
 
 typedef struct {
     bool json;
@@ -39,6 +40,27 @@ static void print_gpus(const cm_gpu_list *list)
     }
 }
 
+static void print_libraries(void)
+{
+    for (int i = 0; i < CM_LIBRARY_COUNT; i++) {
+        const cm_library *l = cm_library_get((cm_library_id)i);
+        if (l->handle)
+            printf("        %s: %s\n", l->name, l->path);
+        else
+            printf("        %s was not found: %s\n", l->name, l->purpose);
+    }
+}
+
+static json_t *libraries_json(void)
+{
+    json_t *all = json_object();
+    for (int i = 0; i < CM_LIBRARY_COUNT; i++) {
+        const cm_library *l = cm_library_get((cm_library_id)i);
+        json_object_set_new(all, l->name, l->handle ? json_string(l->path) : json_null());
+    }
+    return all;
+}
+
 static void print_json(const cm_gpu_list *list)
 {
     const cm_cpu *c = cm_cpu_info();
@@ -57,6 +79,7 @@ static void print_json(const cm_gpu_list *list)
                   c->f16c, "cores", c->cores, "threads", c->threads, "usable", cm_cpu_cores(),
                   "l1d_bytes", (json_int_t)c->l1d_bytes, "l2_bytes", (json_int_t)c->l2_bytes,
                   "l3_bytes", (json_int_t)c->l3_bytes, "cuda", gpus);
+    json_object_set_new(all, "libraries", libraries_json());
     json_dumpf(all, stdout, JSON_INDENT(2));
     printf("\n");
     json_decref(all);
@@ -75,6 +98,7 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
     } else {
         print_cpu();
         print_gpus(&list);
+        print_libraries();
     }
     return CM_EXIT_OK;
 }
@@ -89,7 +113,10 @@ const cm_cli_verb cm_verb_devices = {
     .usage = "[--json]",
     .details =
         "Prints this machine's CPU (instruction sets, caches, cores this process may use) and the\n"
-        "NVIDIA GPUs that the driver shows. CUDA_VISIBLE_DEVICES is respected.",
+        "NVIDIA GPUs that the driver shows. CUDA_VISIBLE_DEVICES is respected. Then NVIDIA's\n"
+        "libraries: where each was found, or what its absence means. They are looked for in the\n"
+        "folders of CAMEO_CUDA_PATH, where the loader looks, in CUDA_HOME and CUDA_PATH, in the\n"
+        "toolkit's usual folders and in those of Python wheels.",
     .examples = "  cameo devices\n  cameo devices --json\n",
     .options_bytes = sizeof(devices_options),
     .options = table,

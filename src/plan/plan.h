@@ -86,7 +86,7 @@ typedef struct cm_plan_list {
 
 /* One precision and fusion choice. */
 typedef struct cm_plan_variant {
-    const char *name; /* "fp32" */
+    const char *name; /* "default"; "tf32": products of float32 may shorten their operands */
     int n_lists;
     const cm_plan_list *lists;
 } cm_plan_variant;

@@ -364,6 +364,7 @@ static cm_status open_plan(cm_ctx *cx, cm_engine *e, const plan_source *from,
     if (options->verify_weights && !from->lowered)
         CM_TRY(cm_plan_verify_weights(cx, e->plan));
     CM_TRY(choose_variant(cx, e, options->variant));
+    e->tf32 = strcmp(e->variant->name, "tf32") == 0;
     CM_NEW_N(cx, &e->arena, e->values, e->plan->n_values, cm_ready_value);
     CM_NEW_N(cx, &e->arena, e->lists, e->variant->n_lists, cm_ready_list);
     CM_NEW_N(cx, &e->arena, e->steps, count_steps(e->variant), const cm_plan_step *);

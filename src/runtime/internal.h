@@ -59,6 +59,7 @@ struct cm_engine {
     size_t copy_bytes;
     cm_plan *plan;
     const cm_plan_variant *variant;
+    bool tf32; /* the variant's products may shorten their operands */
     cm_ready_list *lists;
     cm_ready_value *values;
     const cm_plan_step **steps; /* all, by index */

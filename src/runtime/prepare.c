@@ -265,6 +265,7 @@ static void choose(preparing *p, draft *d, const cm_target *target, cm_choice *c
     if (cm_form_problem(p->cx->scratch, d->s, d->sol->in, d->constant, d->outs, target,
                         cm_threads_count(p->c->threads), &problem)) {
         problem.lean = p->c->lean;
+        problem.tf32 = p->c->engine->tf32;
         cm_select(p->c, d->s, &problem, choice);
     }
     cm_arena_restore(p->cx->scratch, mark);
@@ -445,6 +446,7 @@ static cm_status use_problem(preparing *p, draft *d)
         return CM_OK;
     }
     sol->p.lean = c->lean;
+    sol->p.tf32 = c->engine->tf32;
     const cm_tactic *t = sol->choice.tactic;
     if (!t)
         return CM_OK;

@@ -38,6 +38,8 @@ uint64_t cm_signature(const cm_ready_step *s, const cm_problem *p)
     for (int o = 0; o < p->n_out; o++)
         h = hash_tensor(h, p->out[o]);
     const char *program = step->epilogue.program;
+    if (p->tf32)
+        h = cm_hash_bytes("tf32", 4, h);
     return program ? cm_hash_bytes(program, strlen(program), h) : h;
 }
 

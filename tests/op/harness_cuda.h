@@ -4,7 +4,7 @@
  *
  * CAMEO_TEST_TARGET in the environment chooses: "cpu" and "cuda" run these tactics only (a missing GPU is
  * then a failure), "sm_75,sm_90" compiles the kernels of every tactic that takes a case for these classes
- * and runs nothing. Without it the CPU's run, and the GPU's where there is one. */
+ * and runs nothing; CAMEO_TEST_CASES=3 no more than so many cases of each tactic. Without it the CPU's run, and the GPU's where there is one. */
 #ifndef CM_TESTS_OP_HARNESS_CUDA_H
 #define CM_TESTS_OP_HARNESS_CUDA_H
 
@@ -174,6 +174,26 @@ static void op_run_device(op_state *s, op_targets_state *g, const cm_problem *p,
     op_compare_device(s, g, p, what, &x, fault);
 }
 
+/* Has this tactic been compiled for this class often enough? */
+static bool op_enough(const op_targets_state *g, const cm_tactic *t, int device)
+{
+    enum { MOST = 512 };
+    static struct {
+        const cm_tactic *tactic;
+        int device, n;
+    } seen[MOST];
+    const char *limit = getenv("CAMEO_TEST_CASES");
+    int i = 0;
+    if (g->stream || !limit)
+        return false;
+    while (i < MOST && seen[i].tactic && (seen[i].tactic != t || seen[i].device != device))
+        i++;
+    assert_true(i < MOST);
+    seen[i].tactic = t;
+    seen[i].device = device;
+    return seen[i].n++ >= atoi(limit);
+}
+
 static void op_device_tactic(op_state *s, op_targets_state *g, cm_device *d, cm_problem *p,
                              const cm_tactic *t, const char *layouts)
 {
@@ -209,7 +229,8 @@ static void op_device_tactics(op_state *s, const cm_problem *problem, const char
         p.target = op_api()->target(g->devices[c]);
         p.threads = 1;
         for (int i = 0; i < n; i++)
-            if (rows[i].level <= p.target.level && !rows[i].reject(&p))
+            if (rows[i].level <= p.target.level && !rows[i].reject(&p) &&
+                !op_enough(g, &rows[i], c))
                 op_device_tactic(s, g, g->devices[c], &p, &rows[i], layouts);
     }
     if (!g->cpu)

@@ -1,0 +1,42 @@
+# cuda.sh -- plans for NVIDIA GPUs, made on a machine that need not have one.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Usage: tests/user/cuda.sh BUILD_FOLDER, from the top of the tree. NVRTC must be found: tools/setup installs it.
+set -eu
+B=$1
+model=examples/digits/digits.onnx
+out=$B/cuda.txt
+dir=$B/cuda
+rm -rf "$dir"
+mkdir -p "$dir"
+has() { grep -qE "$1" "$out" || { echo "no line like: $1"; cat "$out"; exit 1; }; }
+
+# What was found where, and what the absence of the rest means.
+"$B/cameo" devices >"$out"
+has 'libnvrtc: /'
+nvrtc=$(sed -n 's/ *libnvrtc: //p' "$out")
+mkdir "$dir/lib"
+ln -s "$nvrtc" "$dir/lib/$(basename "$nvrtc")"
+CAMEO_CUDA_PATH="/nowhere:$PWD/$dir" "$B/cameo" devices >"$out"
+has "libnvrtc: .*$dir/lib/libnvrtc"
+
+# A plan for a class of GPUs holds its kernels; it still runs here, with the same answers as one without.
+"$B/cameo" build $model --target sm_80 --tune off --dim batch=1 --output "$dir/gpu.plan" >"$out"
+has 'layers on the GPU'
+"$B/cameo" build $model --tune off --dim batch=1 --output "$dir/cpu.plan" >"$out"
+[ "$(wc -c <"$dir/gpu.plan")" -gt "$(wc -c <"$dir/cpu.plan")" ] || { echo "no kernels in the plan"; exit 1; }
+for plan in gpu cpu; do
+    "$B/cameo" run "$dir/$plan.plan" --random 1 --output "$dir/$plan.npz" >"$out"
+done
+cmp "$dir/gpu.npz" "$dir/cpu.npz"
+
+# The same twice is the same.
+"$B/cameo" build $model --target sm_80 --tune off --dim batch=1 --output "$dir/again.plan" >"$out"
+cmp "$dir/gpu.plan" "$dir/again.plan"
+
+# Without a GPU one sentence says what was not found.
+if ! "$B/cameo" devices | grep -q '^cuda:'; then
+    if "$B/cameo" run $model --random 1 --target cuda >"$out" 2>&1; then echo "ran on no GPU"; exit 1; fi
+    has '^cameo: target cuda: .*(not found|no GPU|too old)'
+    [ "$(wc -l <"$out")" = 1 ]
+fi

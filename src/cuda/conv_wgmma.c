@@ -1,6 +1,5 @@
 /* conv_wgmma.c -- convolutions on sm_90 as products of warp groups with a gathered operand.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "base/size.h"
 #include "cuda/conv.h"
 #include "cuda/wgmma.h"
 
@@ -34,7 +33,7 @@ int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
     cm_extent e = cm_gpu_conv_extent(p);
-    return cm_wgmma_choose(&g, &e, 1, out);
+    return cm_wgmma_choose(&g, &e, false, out);
 }
 
 double cm_cuda_conv_wgmma_cost(const cm_problem *p, const cm_knobs *k)
@@ -75,8 +74,8 @@ cm_status cm_cuda_conv_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, co
     describe_weights(s, p, &w);
     cm_result_of_conv(p->out[0], &axes);
     cm_finish_init(&s->finish, p, &axes, cm_gpu_conv_bias(p, &room));
-    s->tiles = (uint32_t)cm_wgmma_tiles(&w, &e);
-    s->grid = (cm_grid){.blocks = {(unsigned)cm_min_i64(s->tiles, g.multiprocessors)},
+    s->tiles = (uint32_t)cm_wgmma_places(&w, &e);
+    s->grid = (cm_grid){.blocks = {(unsigned)cm_wgmma_blocks(&g, &w, &e)},
                         .threads = {384},
                         .shared = cm_wgmma_shared(&w),
                         .overlaps = true};

@@ -7,7 +7,7 @@
 /* As kernels/matmul_wgmma.cu has it. */
 typedef struct {
     int32_t m, n, k;
-    uint32_t tiles;
+    uint32_t places;
     int32_t a_moves, b_moves;
 } wgmma_args;
 
@@ -52,7 +52,7 @@ int cm_cuda_matmul_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     cm_gpu_product v;
     cm_gpu_product_of(p, &v);
     cm_extent e = cm_gpu_product_extent(p, &v);
-    return cm_wgmma_choose(&g, &e, 2, out);
+    return cm_wgmma_choose(&g, &e, true, out);
 }
 
 double cm_cuda_matmul_wgmma_cost(const cm_problem *p, const cm_knobs *k)
@@ -90,8 +90,9 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
     cm_finish_text(&s->finish, p, v->bias, &text);
     cm_wgmma_text(w, p->in[0]->dtype, a.across, b.across, &text);
     cm_buf_printf(&text,
-                  "#define PER_MULTIPROCESSOR %d\n#define A_ACROSS %d\n#define B_ACROSS %d\n",
-                  w->per_multiprocessor, a.across, b.across);
+                  "#define PER_MULTIPROCESSOR %d\n#define A_ACROSS %d\n#define B_ACROSS %d\n"
+                  "#define TOGETHER %d\n",
+                  w->per_multiprocessor, a.across, b.across, w->together);
     cm_status st = text.failed ? cm_fail_memory(cx)
                                : cm_gpu_kernel(cx, d,
                                                &(cm_kernel_text){"matmul_wgmma", cm_buf_text(&text),
@@ -112,12 +113,11 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
     cm_wgmma w = cm_wgmma_of_knobs(k);
     wgmma_state *s;
     CM_NEW(cx, arena, s, wgmma_state);
-    int64_t tiles = cm_wgmma_tiles(&w, &e);
-    int64_t most = (int64_t)g.multiprocessors * w.per_multiprocessor;
     s->a_map = map_of(&v, &v.s.a, v.s.m, CM_WGMMA_ROWS);
-    s->b_map = map_of(&v, &v.s.b, v.s.n, w.n);
-    s->args = (wgmma_args){(int32_t)v.s.m,  (int32_t)v.s.n,       (int32_t)v.s.k,
-                           (uint32_t)tiles, s->a_map.dims[2] > 1, s->b_map.dims[2] > 1};
+    s->b_map = map_of(&v, &v.s.b, v.s.n, w.n / w.together);
+    s->args = (wgmma_args){(int32_t)v.s.m,       (int32_t)v.s.n,
+                           (int32_t)v.s.k,       (uint32_t)cm_wgmma_places(&w, &e),
+                           s->a_map.dims[2] > 1, s->b_map.dims[2] > 1};
     s->dtype = p->in[0]->dtype;
     s->a = v.a;
     s->b = v.b;
@@ -125,8 +125,9 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
     cm_finish_init(&s->finish, p, &v.axes, v.bias);
     s->finish.alpha = v.s.alpha;
     s->finish.beta = v.s.beta;
-    s->grid = (cm_grid){.blocks = {(unsigned)cm_min_i64(tiles, most)},
+    s->grid = (cm_grid){.blocks = {(unsigned)cm_wgmma_blocks(&g, &w, &e)},
                         .threads = {w.per_multiprocessor == 1 ? 384 : 288},
+                        .cluster = (unsigned)w.together,
                         .shared = cm_wgmma_shared(&w),
                         .overlaps = true};
     *state = s;

@@ -9,18 +9,24 @@ static const struct {
     cm_wgmma w;
     double efficiency; /* of the matrix units, between beginning and end of a tile */
 } settings[] = {
-    {{256, 4, 1}, 0.95}, {{128, 3, 2}, 0.90}, {{128, 6, 1}, 0.82},
-    {{64, 4, 2}, 0.65},  {{64, 8, 1}, 0.60},
+    {{256, 4, 1, 2}, 0.97}, {{256, 4, 1, 1}, 0.93}, {{128, 3, 2, 1}, 0.88}, {{128, 6, 1, 2}, 0.84},
+    {{128, 6, 1, 1}, 0.80}, {{64, 4, 2, 1}, 0.65},  {{64, 8, 1, 1}, 0.60},
 };
 
 cm_wgmma cm_wgmma_of_knobs(const cm_knobs *k)
 {
-    return (cm_wgmma){k->v[0], k->v[1], k->v[2]};
+    return (cm_wgmma){k->v[0], k->v[1], k->v[2], k->v[3]};
 }
 
-int64_t cm_wgmma_tiles(const cm_wgmma *w, const cm_extent *e)
+int64_t cm_wgmma_places(const cm_wgmma *w, const cm_extent *e)
 {
-    return cm_ceil_div(e->m, CM_WGMMA_ROWS) * cm_ceil_div(e->n, w->n) * e->matrices;
+    return cm_ceil_div(e->m, CM_WGMMA_ROWS * w->together) * cm_ceil_div(e->n, w->n) * e->matrices;
+}
+
+int64_t cm_wgmma_blocks(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e)
+{
+    int64_t most = g->multiprocessors * w->per_multiprocessor / w->together;
+    return cm_min_i64(cm_wgmma_places(w, e), most) * w->together;
 }
 
 size_t cm_wgmma_shared(const cm_wgmma *w)
@@ -38,28 +44,30 @@ double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *
 {
     double efficiency = 0.6;
     for (int i = 0; i < CM_COUNT(settings); i++)
-        if (settings[i].w.n == w->n && settings[i].w.per_multiprocessor == w->per_multiprocessor)
+        if (settings[i].w.n == w->n && settings[i].w.together == w->together &&
+            settings[i].w.per_multiprocessor == w->per_multiprocessor)
             efficiency = settings[i].efficiency;
     double tflops = e->arithmetic == CM_ARITHMETIC_TF32 ? g->tf32_tflops : g->half_tflops;
     double rate = tflops * 1000 / g->multiprocessors * efficiency;
     double k = (double)(cm_ceil_div(e->k * e->element, CM_WGMMA_LINE) * CM_WGMMA_LINE / e->element);
     double tile = 2.0 * CM_WGMMA_ROWS * w->n * k / rate;
     double out = RESULT_NS * CM_WGMMA_ROWS * w->n / w->per_multiprocessor;
-    double busiest = (double)cm_ceil_div(cm_wgmma_tiles(w, e), g->multiprocessors);
+    double busiest = (double)cm_ceil_div(cm_wgmma_places(w, e) * w->together, g->multiprocessors);
     /* One block of two that are meant to share a multiprocessor waits more. */
     double alone = w->per_multiprocessor == 2 && busiest < 2 ? 1.4 : 1;
     double compute = busiest * (tile * alone + out), memory = e->bytes / g->read_gbs;
     return g->launch_ns + BEGIN_NS + (compute > memory ? compute : memory);
 }
 
-int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, int most_per_multiprocessor,
-                    cm_knobs *out)
+static const double SMALL_FLOPS = 3e7;
+
+int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, bool shares, cm_knobs *out)
 {
     double ns[CM_COUNT(settings)];
     int n = 0;
     for (int i = 0; i < CM_COUNT(settings); i++) {
         const cm_wgmma *w = &settings[i].w;
-        if (w->per_multiprocessor > most_per_multiprocessor)
+        if (!shares && (w->per_multiprocessor > 1 || w->together > 1))
             continue;
         double cost = cm_wgmma_cost(g, w, e);
         int at = n++;
@@ -68,9 +76,10 @@ int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, int most_per_mult
             out[at] = out[at - 1];
         }
         ns[at] = cost;
-        out[at] = (cm_knobs){{w->n, w->stages, w->per_multiprocessor}};
+        out[at] = (cm_knobs){{w->n, w->stages, w->per_multiprocessor, w->together}};
     }
-    return n;
+    double flops = 2.0 * (double)e->m * (double)e->n * (double)e->k * (double)e->matrices;
+    return flops < SMALL_FLOPS && n > 2 ? 2 : n; /* small ones are all alike */
 }
 
 /* wgmma(): 64 rows by n columns from k of k; across: the last of the instruction's arguments. */

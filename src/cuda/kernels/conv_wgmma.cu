@@ -10,6 +10,7 @@
 #define A_ACROSS 0
 #define B_ACROSS 0
 #define A_WHOLE  1
+#define TOGETHER 1
 #include "tile_wgmma.cuh"
 
 enum {

@@ -2,7 +2,8 @@
 // blocks stay and take one tile after the other.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Beside what tile_wgmma.cuh wants: PER_MULTIPROCESSOR. Elements have 16 bits.
+// Beside what tile_wgmma.cuh wants: PER_MULTIPROCESSOR. Elements have 16 bits. TOGETHER 2: two blocks have tiles below one
+// another, and each copies half of B for both.
 #include "common.cuh"
 #include "finish.cuh"
 
@@ -10,22 +11,45 @@ enum {
     ALONE = PER_MULTIPROCESSOR == 1,
     PART = ALONE ? 64 : 32,
 };
+#define STACK TOGETHER
 #include "tile_wgmma.cuh"
 
 enum { THREADS = CONSUMERS * 128 + (ALONE ? 128 : 32) }; // one of the last fills
 
 struct wgmma_args {
     int m, n, k;
-    u32 tiles;
+    u32 places; // of tiles, or of two of them
     int a_moves, b_moves; // along the batch, or the same for all
 };
 
-DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, const shared_places &s)
+// This block's tile of the cluster's n-th place, and how many clusters there are.
+DEVICE u32 first_place() { return blockIdx.x / TOGETHER; }
+DEVICE u32 places_apart() { return gridDim.x / TOGETHER; }
+DEVICE tile_place own_tile(u32 place, const wgmma_args &p, int rank)
 {
+    tile_place t = place_of(place, p.m, p.n, p.k, 1);
+    t.row += rank * TILE_M;
+    t.rows = t.rows - rank * TILE_M < TILE_M ? t.rows - rank * TILE_M : TILE_M;
+    return t;
+}
+
+DEVICE void copy_b(u32 to, const tensor_map &b, u32 full, int x, int y, int z)
+{
+#if TOGETHER > 1
+    copy_box_to_both(to, b, full, x, y, z);
+#else
+    copy_box(to, b, full, x, y, z);
+#endif
+}
+
+DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, const shared_places &s,
+                 int rank)
+{
+    enum { SHARE = TILE_N / TOGETHER }; // of B's columns
     u32 at = 0;
-    for (u32 tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
-        tile_place t = place_of(tile, p.m, p.n, p.k, 1);
-        int za = p.a_moves ? t.z : 0, zb = p.b_moves ? t.z : 0;
+    for (u32 place = first_place(); place < p.places; place += places_apart()) {
+        tile_place t = own_tile(place, p, rank);
+        int za = p.a_moves ? t.z : 0, zb = p.b_moves ? t.z : 0, col = t.col + rank * SHARE;
         for (int i = 0; i < t.tiles; i++, at++) {
             u32 slot = at % STAGES, to = s.stages + slot * STAGE_BYTES, full = s.full + slot * 8;
             barrier_wait(s.empty + slot * 8, (at / STAGES & 1) ^ 1);
@@ -34,11 +58,11 @@ DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, 
                 copy_box(to, a, full, i * TILE_K, t.row, za);
             for (int q = 0; A_ACROSS && q < TILE_M / 64; q++)
                 copy_box(to + q * BLOCK_BYTES, a, full, t.row + q * 64, i * TILE_K, za);
-            to += A_BYTES;
+            to += A_BYTES + rank * SHARE * LINE;
             if (!B_ACROSS)
-                copy_box(to, b, full, i * TILE_K, t.col, zb);
-            for (int q = 0; B_ACROSS && q < TILE_N / 64; q++)
-                copy_box(to + q * BLOCK_BYTES, b, full, t.col + q * 64, i * TILE_K, zb);
+                copy_b(to, b, full, i * TILE_K, col, zb);
+            for (int q = 0; B_ACROSS && q < SHARE / 64; q++)
+                copy_b(to + q * BLOCK_BYTES, b, full, col + q * 64, i * TILE_K, zb);
         }
     }
 }
@@ -50,24 +74,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
     extern __shared__ __align__(1024) char shared[];
     char *way_out;
     shared_places s = lay_out(shared, 1, way_out);
-    int group = threadIdx.x / 128;
+    int group = threadIdx.x / 128, rank = blockIdx.x % TOGETHER;
     if (group == CONSUMERS) {
         if (ALONE)
-            fewer_registers<40>();
+            fewer_registers<56>();
         if (threadIdx.x % 128 == 0) {
             wait_for_predecessor();
-            fill(a, b, p, s);
+            fill(a, b, p, s, rank);
         }
+        __syncwarp();
     } else {
         if (ALONE) // what the others gave away
-            more_registers<232>();
+            more_registers<224>();
         wait_for_predecessor();
         u32 at = 0;
-        for (u32 tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
-            tile_place t = place_of(tile, p.m, p.n, p.k, 1);
+        for (u32 place = first_place(); place < p.places; place += places_apart()) {
+            tile_place t = own_tile(place, p, rank);
             float sum[TILE_N / 2];
             multiply(sum, t.tiles, group, s, at);
             hand_out(sum, t, f, (float *)way_out + threadIdx.x / 32 * 8 * PITCH);
         }
     }
+#if TOGETHER > 1
+    cluster_barrier(); // until nobody writes or arrives here any more
+#endif
 }

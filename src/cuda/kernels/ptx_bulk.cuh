@@ -33,6 +33,24 @@ DEVICE void barrier_wait(u32 at, int parity)
                  : "memory");
 }
 
+// The same barrier in block `rank` of the cluster.
+DEVICE void barrier_arrive_in(u32 at, u32 rank)
+{
+    asm volatile("{\n\t.reg .u32 t;\n\tmapa.shared::cluster.u32 t, %0, %1;\n\t"
+                 "mbarrier.arrive.shared::cluster.b64 _, [t];\n\t}" ::"r"(at),
+                 "r"(rank)
+                 : "memory");
+}
+
+// To the same place in both blocks of a cluster; the barriers of both are told.
+DEVICE void copy_box_to_both(u32 to, const tensor_map &map, u32 barrier, int x, int y, int z)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+                 "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"((u16)3)
+                 : "memory");
+}
+
 DEVICE void copy_box(u32 to, const tensor_map &map, u32 barrier, int x, int y, int z)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"

@@ -1,6 +1,11 @@
-// tile_place.cuh -- which tile of which matrix a block works on. TILE_M, TILE_N, TILE_K are given before.
+// tile_place.cuh -- which tile of which matrix a block works on. TILE_M, TILE_N, TILE_K are given before; STACK: of how many
+// tiles, one below the other, a place is (1).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#ifndef STACK
+#define STACK 1
+#endif
 
 // Where a block's tile stands among all, and what it is of.
 struct tile_place {
@@ -13,18 +18,18 @@ struct tile_place {
 // The tiles of a matrix are walked in bands of 8 rows, so that those in flight share their operands in the L2 cache.
 DEVICE tile_place place_of(u32 block, int m, int n, int k, int splits)
 {
-    enum { BAND = 8 };
+    enum { BAND = 8, HIGH = TILE_M * STACK };
     tile_place t;
-    u32 down = (m + TILE_M - 1) / TILE_M, right = (n + TILE_N - 1) / TILE_N;
+    u32 down = (m + HIGH - 1) / HIGH, right = (n + TILE_N - 1) / TILE_N;
     t.split = block % splits;
     block /= splits;
     t.z = block / (down * right);
     block -= t.z * (down * right);
     u32 band = block / (BAND * right), in_band = down - band * BAND < BAND ? down - band * BAND : BAND;
     block -= band * BAND * right;
-    t.row = (band * BAND + block % in_band) * TILE_M;
+    t.row = (band * BAND + block % in_band) * HIGH;
     t.col = block / in_band * TILE_N;
-    t.rows = m - t.row < TILE_M ? m - t.row : TILE_M;
+    t.rows = m - t.row < HIGH ? m - t.row : HIGH;
     t.cols = n - t.col < TILE_N ? n - t.col : TILE_N;
     int tiles = (k + TILE_K - 1) / TILE_K;
     t.first = (int)((i64)tiles * t.split / splits);

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Given before: ELEMENT, TILE_N, STAGES, PART (columns that are handed out at once), A_ACROSS, B_ACROSS (as in
-// tile_product.cuh), and wgmma(sums, a, b, add).
+// tile_product.cuh), TOGETHER (blocks of a cluster), and wgmma(sums, a, b, add).
 //
 // A tile of an operand lies with 128-byte swizzling: rows of 128 bytes of k; across, blocks of 64 rows (columns), each
 // one row of 128 bytes for every k.
@@ -41,6 +41,19 @@ struct shared_places {
     u32 stages, full, empty; // barriers: the stage was filled, was read
 };
 
+// Tells those who fill the stage: in every block of the cluster.
+DEVICE void was_read(const shared_places &s, u32 at)
+{
+    u32 empty = s.empty + at % STAGES * 8;
+#if TOGETHER > 1
+    if (threadIdx.x % 128 < TOGETHER)
+        barrier_arrive_in(empty, threadIdx.x % 128);
+#else
+    if (threadIdx.x % 128 == 0)
+        barrier_arrive(empty);
+#endif
+}
+
 // One tile's sums of this warp group; `at` counts stages.
 DEVICE void multiply(float (&sum)[TILE_N / 2], int tiles, int group, const shared_places &s, u32 &at)
 {
@@ -55,12 +68,11 @@ DEVICE void multiply(float (&sum)[TILE_N / 2], int tiles, int group, const share
                   described(b + k_offset(k, B_ACROSS), B_ACROSS), i > 0 || k > 0);
         products_end_group();
         products_wait<1>();
-        if (i > 0 && threadIdx.x % 128 == 0) // the products of the stage before this one are done
-            barrier_arrive(s.empty + (at - 1) % STAGES * 8);
+        if (i > 0) // the products of the stage before this one are done
+            was_read(s, at - 1);
     }
     products_wait<0>();
-    if (threadIdx.x % 128 == 0)
-        barrier_arrive(s.empty + (at - 1) % STAGES * 8);
+    was_read(s, at - 1);
 }
 
 // Through shared memory, 8 rows by PART columns at a time, each warp by itself.
@@ -105,10 +117,14 @@ DEVICE shared_places lay_out(char *shared, int filled_by, char *&way_out)
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             barrier_init(s.full + i * 8, filled_by);
-            barrier_init(s.empty + i * 8, CONSUMERS);
+            barrier_init(s.empty + i * 8, CONSUMERS * TOGETHER);
         }
         barriers_made();
     }
+#if TOGETHER > 1
+    cluster_barrier();
+#else
     __syncthreads();
+#endif
     return s;
 }

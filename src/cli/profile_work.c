@@ -194,7 +194,8 @@ static void judge_layer(const cm_profile *p, cm_profile_layer *l)
 {
     cm_layer_work *w = &l->work;
     double calls = (double)l->calls, activations = w->in_bytes + w->out_bytes;
-    double compute_ms = 1e3 * calls * w->ops / ops_limit(p, l);
+    double rate = ops_limit(p, l);
+    double compute_ms = rate > 0 ? 1e3 * calls * w->ops / rate : 0; /* 0: not known of the device */
     double memory_ms = 1e3 * calls *
                        (activations / bandwidth(p, activations) +
                         w->weight_bytes / bandwidth(p, (double)p->weight_bytes));

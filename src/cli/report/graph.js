@@ -83,7 +83,7 @@ function startGraph() {
     const op = l.operator.replace(/^cameo\./, "");
     draw(g, "text", { x: 8, y: 15, "font-size": 12, "font-weight": 600 }, headOf(op, 14));
     draw(g, "text", { x: NODE_W - 8, y: 15, "font-size": 11, "text-anchor": "end" }, ms(l.ms));
-    draw(g, "text", { x: 8, y: 29, "font-size": 10 }, tailOf(l.name, 27));
+    draw(g, "text", { x: 8, y: 29, "font-size": 10 }, tailOf(l.name, 25));
     g.addEventListener("click", () => choose(l.index, "graph"));
     g.addEventListener("mousemove", e => tip(e, tipText(l)));
     g.addEventListener("mouseleave", e => tip(e, ""));

@@ -5,7 +5,7 @@ function startTable() {
   const columns = [
     ["#", l => l.index, l => String(l.index), "n"],
     ["layer", l => l.name, null, "name"],
-    ["operator", l => l.operator],
+    ["operator", l => l.operator, null, "short"],
     ["kind", l => l.kind],
     ["time", l => l.ms, l => ms(l.ms), "n"],
     ["share", l => l.share, null],
@@ -46,7 +46,10 @@ function startTable() {
       td.append(badge);
     } else if (name === "layer") {
       td.append("\u2003".repeat(l.depth), make("button", { type: "button", title: l.name, onclick: () => choose(l.index, "table") }, l.name));
-    } else td.append(text ? text(l) : value(l));
+    } else {
+      td.append(text ? text(l) : value(l));
+      if (kind === "short") td.title = value(l);
+    }
     return td;
   }
   const slowestShare = 1 / Math.max(1e-9, ...layers.map(l => l.share));

@@ -33,6 +33,7 @@
     X(compare_bool, CLEAN, false, 0)         /* bools that were compared as numbers */             \
     X(constant_reshape, CLEAN, false, 0)     /* reshapes without shape arithmetic */               \
     X(unflatten_products, CLEAN, true, 0)    /* rows in the shape that they come in */             \
+    X(split_first, CLEAN, true, 0)           /* axes split before they are transposed */           \
     X(merge_views, CLEAN, true, 0)           /* one reshape for a chain */                         \
     X(sink_transposes, CLEAN, true, 1e-6)    /* transposes down, towards each other */             \
     X(merge_transposes, CLEAN, true, 0)      /* one transpose for two */                           \

@@ -37,7 +37,7 @@ cm_extent cm_gpu_conv_extent(const cm_problem *p)
                        .matrices = c->groups,
                        .element = (int)cm_dtype_size(p->in[0]->dtype),
                        .bytes = cm_gpu_conv_memory(p),
-                       .slow = cm_gpu_conv_whole(p) ? 1 : 3};
+                       .slow = cm_gpu_conv_whole(p) ? 1 : 6};
 }
 
 void cm_gpu_conv_args_of(const cm_problem *p, int splits, cm_gpu_conv_args *out)

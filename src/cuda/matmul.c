@@ -169,5 +169,5 @@ cm_extent cm_gpu_product_extent(const cm_problem *p, const cm_gpu_product *v)
         bytes +=
             (double)cm_tensor_elems(p->operands[i]) * (double)cm_dtype_size(p->operands[i]->dtype);
     return (cm_extent){v->arithmetic, v->s.m,  v->s.n, v->s.k,
-                       v->matrices,   element, bytes,  a.whole && b.whole ? 1 : 4};
+                       v->matrices,   element, bytes,  a.whole && b.whole ? 1 : 10};
 }

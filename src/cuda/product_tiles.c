@@ -125,8 +125,11 @@ static int per_multiprocessor(const cm_gpu_facts *g, const cm_tiling *t)
 }
 
 /* A block begins, fills its stages and hands out its tile in this time; a tile of k takes at least that one. */
-static const double BLOCK_NS = 1500, K_TILE_NS = 130;
-static const double L2_FACTOR = 1.6; /* the L2 cache's rate over that of memory */
+static const double BLOCK_NS = 2500, K_TILE_NS = 260;
+static const double L2_FACTOR = 1.4; /* the L2 cache's rate over that of memory */
+/* What blocks that do not overlap their beginning and end get of memory's rate. */
+static const double MEMORY_SHARE = 0.5;
+static const double MEETING_NS = 1200, MEETING_EACH_NS = 300; /* of splits in a cluster */
 
 double cm_tiling_cost(const cm_gpu_facts *g, const cm_tiling *t, const cm_extent *e)
 {
@@ -143,13 +146,15 @@ double cm_tiling_cost(const cm_gpu_facts *g, const cm_tiling *t, const cm_extent
     double compute = busiest * k_tiles * tile_ns * e->slow;
     double waiting = rounds * (k_tiles * K_TILE_NS * e->slow + BLOCK_NS);
     double loaded = (double)blocks * k_tiles * (t->m + t->n) * t->k_bytes;
-    double memory = e->bytes / g->read_gbs, cache = loaded / (g->read_gbs * L2_FACTOR);
+    double memory = e->bytes / (g->read_gbs * MEMORY_SHARE),
+           cache = loaded / (g->read_gbs * L2_FACTOR);
     double ns = compute > memory ? compute : memory;
     ns = ns > cache ? ns : cache;
     ns = ns + BLOCK_NS / 2 > waiting ? ns + BLOCK_NS / 2 : waiting;
     if (t->splits > 1) {
         double sums = (double)e->m * (double)e->n * (double)e->matrices * sizeof(float) * t->splits;
-        ns += cm_tiling_clusters(g, t) ? 800 : g->launch_ns + 2 * sums / (g->read_gbs * L2_FACTOR);
+        ns += cm_tiling_clusters(g, t) ? MEETING_NS + MEETING_EACH_NS * t->splits
+                                       : g->launch_ns + 2 * sums / (g->read_gbs * L2_FACTOR);
     }
     return g->launch_ns + ns;
 }
@@ -179,8 +184,8 @@ static void rank(ranking *r, const cm_tiling *t, double ns)
 }
 
 /* Settings to try, and for products so small that they are all alike. */
-enum { SETTINGS = 8, SMALL_SETTINGS = 2 };
-static const double SMALL_FLOPS = 3e7;
+enum { SETTINGS = 5, SMALL_SETTINGS = 1 };
+static const double SMALL_FLOPS = 1e8;
 
 int cm_tiling_choose(const cm_gpu_facts *g, const cm_extent *e, cm_knobs *out)
 {

@@ -38,7 +38,7 @@ size_t cm_wgmma_shared(const cm_wgmma *w)
 }
 
 /* What a multiprocessor needs to hand out one result, and a block to begin. */
-static const double RESULT_NS = 0.07, BEGIN_NS = 2000;
+static const double RESULT_NS = 0.07, BEGIN_NS = 3000;
 
 double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e)
 {
@@ -55,11 +55,13 @@ double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *
     double busiest = (double)cm_ceil_div(cm_wgmma_places(w, e) * w->together, g->multiprocessors);
     /* One block of two that are meant to share a multiprocessor waits more. */
     double alone = w->per_multiprocessor == 2 && busiest < 2 ? 1.4 : 1;
-    double compute = busiest * (tile * alone + out), memory = e->bytes / g->read_gbs;
+    double compute = busiest * (tile * alone + out), memory = e->bytes / (g->read_gbs * 0.8);
     return g->launch_ns + BEGIN_NS + (compute > memory ? compute : memory);
 }
 
-static const double SMALL_FLOPS = 3e7;
+static const double SMALL_FLOPS = 1e8;
+
+enum { MOST = 4 }; /* settings */
 
 int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, bool shares, cm_knobs *out)
 {
@@ -79,7 +81,7 @@ int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, bool shares, cm_k
         out[at] = (cm_knobs){{w->n, w->stages, w->per_multiprocessor, w->together}};
     }
     double flops = 2.0 * (double)e->m * (double)e->n * (double)e->k * (double)e->matrices;
-    return flops < SMALL_FLOPS && n > 2 ? 2 : n; /* small ones are all alike */
+    return flops < SMALL_FLOPS ? 1 : n < MOST ? n : MOST; /* small ones are all alike */
 }
 
 /* wgmma(): 64 rows by n columns from k of k; across: the last of the instruction's arguments. */

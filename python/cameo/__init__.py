@@ -11,9 +11,9 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
-from ._api import Context, Engine, Network, Port, load
+from ._api import Context, Engine, Network, Port, load, refit
 from ._library import CameoError
 from ._library import lib as _lib
 
 __version__ = _lib.cameo_version().decode()
-__all__ = ["CameoError", "Context", "Engine", "Network", "Port", "load", "__version__"]
+__all__ = ["CameoError", "Context", "Engine", "Network", "Port", "load", "refit", "__version__"]

@@ -55,6 +55,12 @@ def _hooks(options: Any, log: Optional[Log], progress: Optional[Progress]) -> li
     return keep
 
 
+def _choice(what: str, text: str, names: Sequence[str]) -> int:
+    if text not in names:
+        raise ValueError("%s: found %r, wanted one of %s" % (what, text, ", ".join(names)))
+    return names.index(text)
+
+
 class _Owner:
     """Something of the library's that is closed once, by hand, by `with` or with the object."""
 
@@ -124,15 +130,32 @@ class Network(_Owner):
         finally:
             c.lib.cameo_free(text)
 
-    def build(self, path: Optional[Path] = None, *, log: Optional[Log] = None,
-              progress: Optional[Progress] = None) -> "Engine":
-        """Makes a plan, in the file `path` or in memory, and opens it. `progress(what, done, total)` may return False
-        to cancel."""
+    def build(self, path: Optional[Path] = None, *, tune: str = "off", tune_seconds: float = 0,
+              timing_cache: Optional[Path] = None, threads: int = 0, target: Optional[str] = None, pack: str = "off",
+              shapes: Optional[Mapping[str, Sequence[int]]] = None, strip_weights: bool = False,
+              log: Optional[Log] = None, progress: Optional[Progress] = None) -> Optional["Engine"]:
+        """Makes a plan, in the file `path` or in memory, and opens it.
+
+        `tune` "quick" or "full" measures kernels on this machine, for `tune_seconds` at most and with as many
+        `threads` as contexts will have; `shapes` says for which sizes where the model leaves them open. `pack` "on" or
+        "all" stores weights as the chosen kernels want them. A plan with `strip_weights` cannot run until `refit` puts
+        weights in: None is returned in place of an engine. `progress(what, done, total)` may return False to cancel."""
         options = c.options(c.BuildOptions)
         keep = _hooks(options, log, progress)
+        options.tune = _choice("tune", tune, ("off", "quick", "full"))
+        options.pack = _choice("pack", pack, ("off", "on", "all"))
+        options.tune_seconds, options.threads, options.strip_weights = tune_seconds, threads, strip_weights
+        options.timing_cache = os.fsencode(timing_cache) if timing_cache is not None else None
+        options.target = target.encode() if target else None
+        listed = [(name.encode(), (c_int64 * max(1, len(dims)))(*dims), len(dims))
+                  for name, dims in (shapes or {}).items()]
+        keep.append(listed)
+        options.shapes = (c.Shape * max(1, len(listed)))(
+            *[c.Shape(name, rank, ctypes.cast(dims, ctypes.POINTER(c_int64))) for name, dims, rank in listed])
+        options.n_shapes = len(listed)
         if path is not None:
             c.call("cameo_build_file", self._live(), byref(options), os.fsencode(path))
-            return Engine(path)
+            return Engine(path) if not strip_weights else None
         data, n = c_void_p(), c_size_t()
         c.call("cameo_build_memory", self._live(), byref(options), byref(data), byref(n))
         del keep
@@ -265,3 +288,10 @@ def load(path: Path, **context: Any) -> Context:
         return Engine(path).context(**context)
     with Network(path) as network:
         return network.build().context(**context)
+
+
+def refit(plan: Path, model: Path, output: Optional[Path] = None) -> None:
+    """Puts the weights of an ONNX model into a plan of the same network; over the plan itself without `output`."""
+    options = c.options(c.BuildOptions)
+    c.call("cameo_refit_file", os.fsencode(plan), os.fsencode(model), byref(options),
+           os.fsencode(output if output is not None else plan))

@@ -47,8 +47,14 @@ class NetworkOptions(Structure):
                 ("dim_values", POINTER(c_int64))]
 
 
+class Shape(Structure):
+    _fields_ = [("input", c_char_p), ("rank", c_int), ("dims", POINTER(c_int64))]
+
+
 class BuildOptions(Structure):
-    _fields_ = [("size", c_size_t), ("hooks", Hooks)]
+    _fields_ = [("size", c_size_t), ("hooks", Hooks), ("strip_weights", c_bool), ("tune", c_int),
+                ("tune_seconds", c_double), ("timing_cache", c_char_p), ("threads", c_int), ("target", c_char_p),
+                ("pack", c_int), ("n_shapes", c_int), ("shapes", POINTER(Shape))]
 
 
 class EngineOptions(Structure):
@@ -84,6 +90,7 @@ _SIGNATURES = {
     "cameo_network_text": (c_int, [c_void_p, POINTER(c_void_p), _error]),
     "cameo_build_file": (c_int, [c_void_p, POINTER(BuildOptions), c_char_p, _error]),
     "cameo_build_memory": (c_int, [c_void_p, POINTER(BuildOptions), _pp, POINTER(c_size_t), _error]),
+    "cameo_refit_file": (c_int, [c_char_p, c_char_p, POINTER(BuildOptions), c_char_p, _error]),
     "cameo_engine_open_file": (c_int, [c_char_p, POINTER(EngineOptions), _pp, _error]),
     "cameo_engine_open_memory": (c_int, [c_void_p, c_size_t, POINTER(EngineOptions), _pp, _error]),
     "cameo_engine_release": (None, [c_void_p]),

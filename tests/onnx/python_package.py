@@ -154,6 +154,28 @@ class Package(unittest.TestCase):
             with self.assertRaises(cameo.CameoError):
                 cameo.Network(data).build(progress=lambda *_: False)
 
+    def test_plans_are_tuned_stripped_and_refitted(self):
+        data, w = product()
+        x = np.ones((4, 3), np.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            path, plan = os.path.join(folder, "m.onnx"), os.path.join(folder, "m.plan")
+            cache = os.path.join(folder, "timings")
+            with open(path, "wb") as f:
+                f.write(data)
+            with cameo.Network(path) as network:
+                engine = network.build(tune="quick", tune_seconds=0.2, threads=1, shapes={"x": (4, 3)},
+                                       timing_cache=cache, pack="on")
+                np.testing.assert_allclose(engine.context(threads=1)(x), x @ w)
+                self.assertTrue(os.path.exists(cache))
+            with cameo.Network(path) as network:
+                self.assertIsNone(network.build(plan, strip_weights=True))
+            with self.assertRaisesRegex(cameo.CameoError, "refit"):
+                cameo.Engine(plan)
+            cameo.refit(plan, path)
+            np.testing.assert_allclose(cameo.load(plan)(x), x @ w)
+            with self.assertRaisesRegex(ValueError, "wanted one of off, quick, full"):
+                cameo.Network(path).build(tune="much")
+
     def test_contexts_of_one_engine_run_at_once(self):
         data, w = product()
         engine = cameo.Network(data).build()

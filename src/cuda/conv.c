@@ -13,6 +13,8 @@
     }
 const cm_tactic cm_cuda_conv_tactics[] = {
     ROW(conv_depthwise, 750, cm_cuda_conv_depthwise),
+    ROW(conv_few, 750, cm_cuda_conv_few, .knobs = cm_cuda_conv_few_knobs,
+        .workspace = cm_cuda_conv_few_workspace),
     ROW(conv_wgmma, 900, cm_gpu_conv, .knobs = cm_cuda_conv_wgmma_knobs),
     ROW(conv_tile, 750, cm_gpu_conv, .knobs = cm_cuda_conv_tile_knobs,
         .workspace = cm_cuda_conv_tile_workspace),

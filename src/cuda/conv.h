@@ -50,10 +50,16 @@ int64_t cm_gpu_conv_tap_at(const cm_tensor *w, int64_t tap);
 CONV_TACTIC(conv_depthwise);
 CONV_TACTIC(conv_tile);
 CONV_TACTIC(conv_wgmma);
+CONV_TACTIC(conv_few);
 #undef CONV_TACTIC
 size_t cm_cuda_conv_depthwise_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
 void cm_cuda_conv_depthwise_pack(const cm_problem *p, const cm_knobs *k, int input,
                                  const void *from, void *to, cm_threads *threads);
+size_t cm_cuda_conv_few_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
+void cm_cuda_conv_few_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
+                           void *to, cm_threads *threads);
+int cm_cuda_conv_few_knobs(const cm_problem *p, cm_knobs *out);
+size_t cm_cuda_conv_few_workspace(const cm_problem *p, const cm_knobs *k);
 int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_tile_knobs(const cm_problem *p, cm_knobs *out);
 size_t cm_cuda_conv_tile_workspace(const cm_problem *p, const cm_knobs *k);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/inspect.h"
+#include "cli/weights.h"
 
 static cm_status type_text(cm_ctx *cx, const cm_dim_table *dims, const cm_type *t, const char **out)
 {
@@ -68,6 +69,8 @@ static cm_status add_weight(cm_ctx *cx, cm_facts *f, cm_fact_value *list, const 
     cm_fact_value *w = &list[f->n_weights++];
     w->name = v->weight ? v->weight : v->name;
     w->bytes = constant_bytes(v->constant);
+    w->constant = v->constant;
+    w->summed_axis = cm_weight_summed_axis(v);
     f->weight_bytes += w->bytes;
     return type_text(cx, v->network->dims, &v->type, &w->type);
 }
@@ -126,6 +129,7 @@ cm_status cm_facts_of_network(cm_ctx *cx, const cm_network *g, cm_facts *f)
     }
     for (int i = 0; i < g->n_outputs; i++) {
         f->outputs[i].name = g->output_names[i];
+        f->outputs[i].maker = g->outputs[i]->name;
         CM_TRY(type_text(cx, g->dims, &g->outputs[i]->type, &f->outputs[i].type));
     }
     return walk(cx, g, 0, seen, f);
@@ -155,8 +159,12 @@ static cm_status step_layer(cm_ctx *cx, const cm_plan *p, const cm_plan_step *s,
     return CM_OK;
 }
 
-static cm_status plan_weights(cm_ctx *cx, const cm_plan *p, cm_facts *f)
+static cm_status plan_weights(cm_ctx *cx, cm_engine *e, cm_facts *f)
 {
+    const cm_plan *p = cm_engine_plan(e);
+    const cm_tensor *const *constants = NULL;
+    if (!p->stripped)
+        CM_TRY(cm_engine_constants(cx, e, &constants));
     CM_NEW_N(cx, cx->arena, f->weights, p->n_values, cm_fact_value);
     for (int i = 0; i < p->n_values; i++) {
         const cm_plan_value *v = &p->values[i];
@@ -165,13 +173,15 @@ static cm_status plan_weights(cm_ctx *cx, const cm_plan *p, cm_facts *f)
         cm_fact_value *w = &f->weights[f->n_weights++];
         w->name = v->weight >= 0 ? p->weights[v->weight].name : v->name;
         w->bytes = (double)v->bytes;
+        w->constant = constants ? *constants++ : NULL;
+        w->summed_axis = -1;
         f->weight_bytes += w->bytes;
         CM_TRY(type_text(cx, p->dims, &v->type, &w->type));
     }
     return CM_OK;
 }
 
-cm_status cm_facts_of_engine(cm_ctx *cx, const cm_engine *e, cm_facts *f)
+cm_status cm_facts_of_engine(cm_ctx *cx, cm_engine *e, cm_facts *f)
 {
     const cm_plan *p = cm_engine_plan(e);
     f->name = p->model_name;
@@ -188,9 +198,10 @@ cm_status cm_facts_of_engine(cm_ctx *cx, const cm_engine *e, cm_facts *f)
     }
     for (int i = 0; i < f->n_outputs; i++) {
         f->outputs[i].name = cm_engine_output_name(e, i);
+        f->outputs[i].maker = p->values[cm_engine_variant(e)->lists[0].outputs[i]].name;
         CM_TRY(type_text(cx, p->dims, cm_engine_output_type(e, i), &f->outputs[i].type));
     }
     for (int i = 0; i < f->n_layers; i++)
         CM_TRY(step_layer(cx, p, cm_engine_step(e, i), &f->layers[i]));
-    return plan_weights(cx, p, f);
+    return plan_weights(cx, e, f);
 }

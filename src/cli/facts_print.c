@@ -6,6 +6,8 @@
 
 #include "cli/cli.h"
 #include "cli/inspect.h"
+#include "cli/tensor_stats.h"
+#include "cli/weights.h"
 
 typedef struct {
     const char *op;
@@ -53,6 +55,24 @@ static void print_layer(const cm_fact_layer *l, int number)
     printf("\n");
 }
 
+static void print_weight(const cm_fact_value *w)
+{
+    char a[32];
+    cm_tensor_stats s;
+    cm_fours fours;
+    printf("  %-40s %-28s %s", w->name, w->type, cm_cli_bytes(a, sizeof a, w->bytes));
+    if (w->constant && cm_tensor_stats_of(w->constant, &s) && s.n > 0) {
+        printf(", %.3g to %.3g, mean %.3g, deviation %.3g", s.min, s.max, s.mean, s.deviation);
+        if (s.n_nan + s.n_inf)
+            printf(", %lld NaN or infinite", (long long)(s.n_nan + s.n_inf));
+        if (s.n_zero)
+            printf(", %.1f %% zero", 100.0 * (double)s.n_zero / (double)s.n);
+        if (cm_fours_of(w->constant, w->summed_axis, &fours) && cm_fours_hold(w->constant, &fours))
+            printf(", sparse 2:4");
+    }
+    printf("\n");
+}
+
 void cm_facts_print(const cm_facts *f, bool layers, bool weights)
 {
     char a[32], b[32];
@@ -72,8 +92,7 @@ void cm_facts_print(const cm_facts *f, bool layers, bool weights)
     for (int i = 0; layers && i < f->n_layers; i++)
         print_layer(&f->layers[i], i);
     for (int i = 0; weights && i < f->n_weights; i++)
-        printf("  %-40s %-28s %s\n", f->weights[i].name, f->weights[i].type,
-               cm_cli_bytes(a, sizeof a, f->weights[i].bytes));
+        print_weight(&f->weights[i]);
 }
 
 /* Names may hold any bytes; JSON wants UTF-8. */

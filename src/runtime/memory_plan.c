@@ -1,11 +1,11 @@
-/* memory_plan.c -- two ways to place lifetimes in memory; the better one is taken.
+/* memory_plan.c -- three ways to place lifetimes in memory; the best one is taken.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Sweep: over time, keeping the blocks that are taken sorted by offset. Blocks that have died are
  * dropped, then the smallest gap that fits is taken, the lowest of equals; when none fits the arena
  * grows at its end. Often this reaches what is alive at once, below which nothing can go. Where it does
  * not and there are few values, the largest are placed first, each in the lowest gap that is free for
- * all of its time. */
+ * all of its time; then those that take most memory for the longest time. */
 #include "runtime/memory_plan.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #include "base/size.h"
 
-enum { MANY = 1024 }; /* more values than this are not placed by size: it takes n * n */
+enum { MANY = 1024 }; /* more values than this are not placed in order: it takes n * n */
 
 typedef struct {
     size_t offset, end;
@@ -89,15 +89,16 @@ static cm_status sweep(cm_ctx *cx, block *b, cm_interval *v, int n, size_t *tota
 }
 
 typedef struct {
-    size_t bytes, offset;
+    double weight; /* the heaviest are placed first */
+    size_t offset;
     int index;
-} sized;
+} ranked;
 
-static int larger_first(const void *a, const void *b)
+static int heavier_first(const void *a, const void *b)
 {
-    const sized *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
+    const ranked *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? 1 : -1;
     return (x->index > y->index) - (x->index < y->index);
 }
 
@@ -117,22 +118,30 @@ static size_t lowest_gap(const block *b, int n, const cm_interval *x, size_t byt
     return begin;
 }
 
-/* Offsets go to s[]; *total as before. Sizes are known to fit: the sweep placed them all. */
-static void by_size(block *b, sized *s, const cm_interval *v, int n, size_t *total)
+/* Offsets go to r[], which has the weights; the total. Sizes are known to fit: the sweep placed them all. */
+static size_t in_order(block *b, ranked *r, const cm_interval *v, int n)
 {
-    for (int i = 0; i < n; i++)
-        s[i] = (sized){v[i].bytes, 0, i};
-    qsort(s, (size_t)n, sizeof *s, larger_first);
-    *total = 0;
-    for (int i = 0; i < n && s[i].bytes; i++) {
-        const cm_interval *x = &v[s[i].index];
+    size_t total = 0;
+    int placed = 0;
+    qsort(r, (size_t)n, sizeof *r, heavier_first);
+    for (int i = 0; i < n; i++) {
+        const cm_interval *x = &v[r[i].index];
         size_t bytes = padded(x->bytes);
         int at;
-        s[i].offset = lowest_gap(b, i, x, bytes, &at);
-        block placed = {s[i].offset, s[i].offset + bytes, x->first, x->last};
-        insert(b, i, at, placed);
-        *total = placed.end > *total ? placed.end : *total;
+        if (!bytes)
+            continue;
+        r[i].offset = lowest_gap(b, placed, x, bytes, &at);
+        block here = {r[i].offset, r[i].offset + bytes, x->first, x->last};
+        insert(b, placed++, at, here);
+        total = here.end > total ? here.end : total;
     }
+    return total;
+}
+
+static double weight_of(const cm_interval *x, int end, bool by_time)
+{
+    double time = (x->last < end ? x->last : end) - (double)x->first + 1;
+    return by_time ? (double)x->bytes * time : (double)x->bytes;
 }
 
 static cm_status place(cm_ctx *cx, cm_arena *scratch, cm_interval *v, int n, size_t *total)
@@ -143,19 +152,23 @@ static cm_status place(cm_ctx *cx, cm_arena *scratch, cm_interval *v, int n, siz
     for (int i = 0; i < n; i++)
         if (v[i].bytes > SIZE_MAX / 4)
             return cm_fail_memory(cx);
-    size_t least, other;
+    size_t least;
     CM_TRY(sweep(cx, b, v, n, total, &least));
     if (*total == least || n > MANY || *total > SIZE_MAX / 4)
         return CM_OK;
-    sized *s = cm_arena_alloc_n(scratch, (size_t)n, sizeof *s, 16, 0);
-    if (!s)
+    ranked *r = cm_arena_alloc_n(scratch, (size_t)n, sizeof *r, 16, 0);
+    if (!r)
         return cm_fail_memory(cx);
-    by_size(b, s, v, n, &other);
-    if (other >= *total)
-        return CM_OK;
-    for (int i = 0; i < n; i++)
-        v[s[i].index].offset = s[i].offset;
-    *total = other;
+    for (int by_time = 0; by_time < 2 && *total > least; by_time++) {
+        for (int i = 0; i < n; i++)
+            r[i] = (ranked){weight_of(&v[i], v[n - 1].first, by_time), 0, i};
+        size_t other = in_order(b, r, v, n);
+        if (other >= *total)
+            continue;
+        for (int i = 0; i < n; i++)
+            v[r[i].index].offset = r[i].offset;
+        *total = other;
+    }
     return CM_OK;
 }
 

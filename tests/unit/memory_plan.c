@@ -69,6 +69,108 @@ static void those_alive_together_never_overlap(void **state)
     }
 }
 
+/* The most that is alive at once, in places of 64 bytes. */
+static size_t least(const cm_interval *v, int n)
+{
+    size_t most = 0;
+    for (int i = 0; i < n; i++) {
+        size_t live = 0;
+        for (int k = 0; k < n; k++)
+            if (v[k].first <= v[i].first && v[k].last >= v[i].first)
+                live += (v[k].bytes + 63) / 64 * 64;
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+typedef struct {
+    cm_interval v[512];
+    int n, now;
+} lifetimes;
+
+static void add(lifetimes *t, int first, int last, size_t bytes)
+{
+    t->v[t->n++] = (cm_interval){first, last, bytes, 0};
+}
+
+/* ResNet's bottlenecks: a narrow pair between wide ones, the input kept for the sum, workspaces besides; the
+ * first of a stage has a projection, and the image shrinks. */
+static void bottlenecks(lifetimes *t)
+{
+    static const int blocks[] = {3, 4, 6, 3};
+    size_t wide = 3211264;
+    add(t, 0, 0, 681216);
+    add(t, 0, 1, wide);
+    add(t, 1, 5, wide / 4);
+    t->now = 2;
+    for (int stage = 0; stage < 4; stage++, wide /= 2) {
+        for (int k = 0; k < blocks[stage]; k++) {
+            int p = t->now;
+            add(t, p, p, 512);
+            add(t, p, p + 1, wide / 4);
+            add(t, p + 1, p + 1, 622592);
+            add(t, p + 1, p + 2, wide / 4);
+            if (k == 0)
+                add(t, p + 2, p + 3, wide);
+            add(t, p + 3, p + 3, 1280);
+            add(t, p + 3, p + 6, wide);
+            t->now += k == 0 ? 4 : 3;
+        }
+    }
+}
+
+/* A U-Net: what the way down makes is kept for the way up. */
+static void skips(lifetimes *t)
+{
+    enum { LEVELS = 5 };
+    size_t bytes = 16 << 20;
+    for (int l = 0; l < LEVELS; l++, bytes /= 2) {
+        add(t, t->now, t->now + 1, bytes);
+        add(t, t->now + 1, 4 * LEVELS - 2 * l, bytes);
+        t->now += 2;
+    }
+    for (int l = 0; l < LEVELS; l++, bytes *= 2) {
+        add(t, t->now, t->now + 1, bytes * 2);
+        add(t, t->now + 1, t->now + 2, bytes * 2);
+        t->now += 2;
+    }
+}
+
+/* A transformer: a residual through each layer, three projections at once, a hidden layer four times as wide. */
+static void transformer(lifetimes *t)
+{
+    size_t x = 128 * 768 * 4;
+    add(t, 0, 3, x);
+    t->now = 1;
+    for (int layer = 0; layer < 12; layer++) {
+        int p = t->now;
+        add(t, p, p + 1, 3 * x);
+        add(t, p + 1, p + 1, 12345 * 8);
+        add(t, p + 1, p + 2, x);
+        add(t, p + 2, p + 5, x);
+        add(t, p + 3, p + 4, 4 * x);
+        add(t, p + 4, p + 4, 333333);
+        add(t, p + 4, p + 5, x);
+        add(t, p + 5, p + 8, x);
+        t->now += 5;
+    }
+}
+
+static void networks_need_little_more_than_what_is_alive_at_once(void **state)
+{
+    (void)state;
+    void (*const networks[])(lifetimes *) = {bottlenecks, skips, transformer};
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+        static lifetimes t;
+        memset(&t, 0, sizeof t);
+        networks[i](&t);
+        size_t total = plan(t.v, t.n), bound = least(t.v, t.n);
+        assert_true(total >= bound);
+        if (total > bound + bound / 10)
+            fail_msg("network %zu: %zu bytes, %zu are alive at once", i, total, bound);
+    }
+}
+
 static void a_sum_that_overflows_is_refused(void **state)
 {
     (void)state;
@@ -90,6 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain_needs_two_buffers),
         cmocka_unit_test(those_alive_together_never_overlap),
+        cmocka_unit_test(networks_need_little_more_than_what_is_alive_at_once),
         cmocka_unit_test(a_sum_that_overflows_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,94 @@
+// gather.cu -- elements from places that indices tell.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nest is the output's; each place of it has DEPTH indices, which walk that many axes of the data. Generated before
+// this: RANK, DEPTH, INDEX (i32 or i64), WIDE (nest.cuh).
+#include "common.cuh"
+#include "elements.cuh"
+#include "nest.cuh"
+
+struct arguments {
+    const char *data;
+    const INDEX *indices;
+    char *to;
+    u32 *fault;
+    u32 fault_code, rank; // rank: not read
+    u32 word, element;    // bytes that are moved at once where both sides are aligned to them; else elements are
+    u64 units;            // words
+    i64 pick_size[DEPTH], pick_step[DEPTH], pick_at[DEPTH]; // of the data's axis; its stride; of the tuple's number
+    axis dims[RANK];
+    i64 data_step[RANK], index_step[RANK], to_step[RANK]; // bytes, but indices
+};
+
+// Where the element is; -1: the index is out of range.
+DEVICE i64 pick(const arguments &a, i64 index_at, i64 from)
+{
+#pragma unroll
+    for (int k = 0; k < DEPTH; k++) {
+        i64 i = (i64)a.indices[index_at + a.pick_at[k]], n = a.pick_size[k];
+        if (i < -n || i >= n) {
+            atomicCAS(a.fault, 0u, a.fault_code);
+            return -1;
+        }
+        from += (i < 0 ? i + n : i) * a.pick_step[k];
+    }
+    return from;
+}
+
+template <class W, int U> DEVICE void gather_some(const arguments &a, index u, index step, int split)
+{
+    i64 from[U], to[U];
+    W v[U];
+#pragma unroll
+    for (int j = 0; j < U; j++) {
+        index e = u + j * step, rest = e >> split;
+        i64 index_at = 0;
+        from[j] = to[j] = (e & ((1u << split) - 1)) * sizeof(W);
+#pragma unroll
+        for (int d = RANK - 1; d >= 0; d--) {
+            index q = d ? quotient(rest, a.dims[d]) : 0;
+            i64 i = rest - q * size_of(a.dims[d]);
+            rest = q;
+            from[j] += i * a.data_step[d];
+            index_at += i * a.index_step[d];
+            to[j] += i * a.to_step[d];
+        }
+        from[j] = pick(a, index_at, from[j]);
+    }
+#pragma unroll
+    for (int j = 0; j < U; j++)
+        if (from[j] >= 0)
+            v[j] = *(const W *)(a.data + from[j]);
+#pragma unroll
+    for (int j = 0; j < U; j++)
+        if (from[j] >= 0)
+            *(W *)(a.to + to[j]) = v[j];
+}
+
+template <class W> DEVICE void gather_all(const arguments &a, int split)
+{
+    const int many = 4;
+    const index n = (index)a.units << split, step = all_threads();
+    index u = first_index();
+    for (; (u64)u + (many - 1) * (u64)step < n; u += many * step)
+        gather_some<W, many>(a, u, step, split);
+    for (; u < n; u += step)
+        gather_some<W, 1>(a, u, step, split);
+}
+
+extern "C" __global__ void __launch_bounds__(256) gather(const __grid_constant__ arguments a)
+{
+    bool aligned = ((u64)a.data | (u64)a.to) % a.word == 0;
+    u32 bytes = aligned ? a.word : a.element;
+    int split = __ffs(a.word / bytes) - 1;
+    if (bytes == 16)
+        gather_all<uint4>(a, split);
+    else if (bytes == 8)
+        gather_all<uint2>(a, split);
+    else if (bytes == 4)
+        gather_all<u32>(a, split);
+    else if (bytes == 2)
+        gather_all<u16>(a, split);
+    else
+        gather_all<u8>(a, split);
+}

@@ -45,7 +45,7 @@ static void put_text(const cm_problem *p, const cm_gpu_facts *g, const cm_tiling
                      const cm_extent *e, cm_buf *out)
 {
     cm_tiling_text(g, t, e, cm_element_text(p->in[0]->dtype),
-                   (cm_reading){false, cm_gpu_conv_whole(p)}, (cm_reading){false, true}, out);
+                   (cm_reading){false, cm_gpu_conv_whole(p)}, (cm_reading){false, true}, true, out);
     cm_buf_printf(out, "#define TRANSPOSED %d\n#define VOLUME %d\n", p->as.conv.transposed,
                   cm_gpu_conv_volume(p));
 }

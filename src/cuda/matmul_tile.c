@@ -123,7 +123,7 @@ cm_status cm_cuda_matmul_tile_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, c
     cm_buf_init(&tiling, cx->allocator);
     cm_reading a = cm_gpu_product_reading(&v, &v.s.a, e.element);
     cm_reading b = cm_gpu_product_reading(&v, &v.s.b, e.element);
-    cm_tiling_text(&g, &t, &e, cm_element_text(p->in[0]->dtype), a, b, &tiling);
+    cm_tiling_text(&g, &t, &e, cm_element_text(p->in[0]->dtype), a, b, p->constant[v.b], &tiling);
     cm_status st =
         tiling.failed ? cm_fail_memory(cx) : compile(cx, d, p, &v, cm_buf_text(&tiling), s);
     cm_buf_deinit(&tiling);

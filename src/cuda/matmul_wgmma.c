@@ -91,8 +91,8 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
     cm_wgmma_text(w, p->in[0]->dtype, a.across, b.across, &text);
     cm_buf_printf(&text,
                   "#define PER_MULTIPROCESSOR %d\n#define A_ACROSS %d\n#define B_ACROSS %d\n"
-                  "#define TOGETHER %d\n",
-                  w->per_multiprocessor, a.across, b.across, w->together);
+                  "#define TOGETHER %d\n#define B_EARLY %d\n",
+                  w->per_multiprocessor, a.across, b.across, w->together, p->constant[v->b]);
     cm_status st = text.failed ? cm_fail_memory(cx)
                                : cm_gpu_kernel(cx, d,
                                                &(cm_kernel_text){"matmul_wgmma", cm_buf_text(&text),

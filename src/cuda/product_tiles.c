@@ -212,14 +212,14 @@ int cm_tiling_choose(const cm_gpu_facts *g, const cm_extent *e, cm_knobs *out)
 }
 
 void cm_tiling_text(const cm_gpu_facts *g, const cm_tiling *t, const cm_extent *e,
-                    const char *element, cm_reading a, cm_reading b, cm_buf *out)
+                    const char *element, cm_reading a, cm_reading b, bool b_constant, cm_buf *out)
 {
     cm_buf_printf(out,
                   "#define ELEMENT %s\n#define TENSOR %d\n#define TILE_M %d\n#define TILE_N %d\n"
                   "#define TILE_K %d\n#define STAGES %d\n#define WARPS_M %d\n#define WARPS_N %d\n"
                   "#define A_ACROSS %d\n#define B_ACROSS %d\n#define A_WHOLE %d\n"
-                  "#define B_WHOLE %d\n#define CLUSTER %d\n",
+                  "#define B_WHOLE %d\n#define B_EARLY %d\n#define CLUSTER %d\n",
                   element, e->arithmetic != CM_ARITHMETIC_FLOAT, t->m, t->n,
                   t->k_bytes / e->element, t->stages, t->warps_m, t->warps_n, a.across, b.across,
-                  a.whole, b.whole, cm_tiling_clusters(g, t));
+                  a.whole, b.whole, b_constant, cm_tiling_clusters(g, t));
 }

@@ -52,6 +52,6 @@ typedef struct cm_reading {
 } cm_reading;
 /* The lines that tile_product.cuh wants before it. */
 void cm_tiling_text(const cm_gpu_facts *g, const cm_tiling *t, const cm_extent *e,
-                    const char *element, cm_reading a, cm_reading b, cm_buf *out);
+                    const char *element, cm_reading a, cm_reading b, bool b_constant, cm_buf *out);
 
 #endif

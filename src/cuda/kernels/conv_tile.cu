@@ -17,7 +17,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     int k = t.first * TILE_K;
     pixel_source<THREADS> a(p, threadIdx.x);
     matrix_b b;
-    wait_for_predecessor();
     a.begin(p.x + (i64)t.z * p.channels * p.s.channel, t.row, t.rows, k);
     b.begin(p.w + ((i64)t.z * p.n + t.col) * p.k_pitch + k, p.k_pitch, 1, t.cols, p.k_pitch - k);
     sums s;

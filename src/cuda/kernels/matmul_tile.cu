@@ -23,7 +23,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) matmul_tile(const __grid_c
     i64 k = (i64)t.first * TILE_K;
     matrix_a a;
     matrix_b b;
-    wait_for_predecessor();
     a.begin(p.a + along<2>(p.a_z, t.z) + t.row * p.a_row + k * p.a_k, p.a_row, p.a_k, t.rows,
             p.k - (int)k);
     b.begin(p.b + along<2>(p.b_z, t.z) + t.col * p.b_col + k * p.b_k, p.b_col, p.b_k, t.cols,

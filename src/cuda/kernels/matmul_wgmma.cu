@@ -2,7 +2,7 @@
 // blocks stay and take one tile after the other.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Beside what tile_wgmma.cuh wants: PER_MULTIPROCESSOR. Elements have 16 bits. TOGETHER 2: two blocks have tiles below one
+// Beside what tile_wgmma.cuh wants: PER_MULTIPROCESSOR, B_EARLY. Elements have 16 bits. TOGETHER 2: two blocks have tiles below one
 // another, and each copies half of B for both.
 #include "common.cuh"
 #include "finish.cuh"
@@ -42,27 +42,51 @@ DEVICE void copy_b(u32 to, const tensor_map &b, u32 full, int x, int y, int z)
 #endif
 }
 
+// Tile `i` of k of A, or of B, into stage `slot`.
+DEVICE void fill_a(const tensor_map &a, const shared_places &s, u32 slot, const tile_place &t, int i, int z)
+{
+    u32 to = s.stages + slot * STAGE_BYTES, full = s.full + slot * 8;
+    if (!A_ACROSS)
+        copy_box(to, a, full, i * TILE_K, t.row, z);
+    for (int q = 0; A_ACROSS && q < TILE_M / 64; q++)
+        copy_box(to + q * BLOCK_BYTES, a, full, t.row + q * 64, i * TILE_K, z);
+}
+DEVICE void fill_b(const tensor_map &b, const shared_places &s, u32 slot, const tile_place &t, int i, int z,
+                   int rank)
+{
+    enum { SHARE = TILE_N / TOGETHER }; // of the columns
+    u32 to = s.stages + slot * STAGE_BYTES + A_BYTES + rank * SHARE * LINE, full = s.full + slot * 8;
+    int col = t.col + rank * SHARE;
+    if (!B_ACROSS)
+        copy_b(to, b, full, i * TILE_K, col, z);
+    for (int q = 0; B_ACROSS && q < SHARE / 64; q++)
+        copy_b(to + q * BLOCK_BYTES, b, full, col + q * 64, i * TILE_K, z);
+}
+
+// B_EARLY: B is constant; its first tiles are fetched before the grid's predecessor has ended.
 DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, const shared_places &s,
                  int rank)
 {
-    enum { SHARE = TILE_N / TOGETHER }; // of B's columns
-    u32 at = 0;
+    u32 at = 0, early = 0;
+    if (B_EARLY && first_place() < p.places) {
+        tile_place t = own_tile(first_place(), p, rank);
+        for (; early < STAGES && early < (u32)t.tiles; early++) {
+            barrier_expect(s.full + early * 8, STAGE_BYTES);
+            fill_b(b, s, early, t, early, p.b_moves ? t.z : 0, rank);
+        }
+    }
+    wait_for_predecessor();
     for (u32 place = first_place(); place < p.places; place += places_apart()) {
         tile_place t = own_tile(place, p, rank);
-        int za = p.a_moves ? t.z : 0, zb = p.b_moves ? t.z : 0, col = t.col + rank * SHARE;
+        int za = p.a_moves ? t.z : 0, zb = p.b_moves ? t.z : 0;
         for (int i = 0; i < t.tiles; i++, at++) {
-            u32 slot = at % STAGES, to = s.stages + slot * STAGE_BYTES, full = s.full + slot * 8;
-            barrier_wait(s.empty + slot * 8, (at / STAGES & 1) ^ 1);
-            barrier_expect(full, STAGE_BYTES);
-            if (!A_ACROSS)
-                copy_box(to, a, full, i * TILE_K, t.row, za);
-            for (int q = 0; A_ACROSS && q < TILE_M / 64; q++)
-                copy_box(to + q * BLOCK_BYTES, a, full, t.row + q * 64, i * TILE_K, za);
-            to += A_BYTES + rank * SHARE * LINE;
-            if (!B_ACROSS)
-                copy_b(to, b, full, i * TILE_K, col, zb);
-            for (int q = 0; B_ACROSS && q < SHARE / 64; q++)
-                copy_b(to + q * BLOCK_BYTES, b, full, col + q * 64, i * TILE_K, zb);
+            u32 slot = at % STAGES;
+            if (at >= early) {
+                barrier_wait(s.empty + slot * 8, (at / STAGES & 1) ^ 1);
+                barrier_expect(s.full + slot * 8, STAGE_BYTES);
+                fill_b(b, s, slot, t, i, zb, rank);
+            }
+            fill_a(a, s, slot, t, i, za);
         }
     }
 }
@@ -78,10 +102,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
     if (group == CONSUMERS) {
         if (ALONE)
             fewer_registers<56>();
-        if (threadIdx.x % 128 == 0) {
-            wait_for_predecessor();
+        if (threadIdx.x % 128 == 0)
             fill(a, b, p, s, rank);
-        }
         __syncwarp();
     } else {
         if (ALONE) // what the others gave away

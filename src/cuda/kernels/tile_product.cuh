@@ -3,7 +3,7 @@
 //
 // Given before: ELEMENT (its type), TENSOR (1: matrix units, float as tf32; 0: float32 arithmetic), TILE_M, TILE_N, TILE_K,
 // STAGES, WARPS_M, WARPS_N, and A_ACROSS, B_ACROSS: 1 where rows of A (columns of B) are adjacent in memory, 0
-// where k is; A_WHOLE, B_WHOLE: 16 bytes can be read at once along those.
+// where k is; A_WHOLE, B_WHOLE: 16 bytes can be read at once along those; B_EARLY.
 //
 // A tile of an operand lies in shared memory as lines of 16-byte chunks: a line is a row (column) of TILE_K
 // elements, or, across, one k of TILE_M (TILE_N) elements. Chunks of a line are exchanged (swizzled) so that the 8 lines
@@ -287,7 +287,8 @@ DEVICE void put_slice(const sums &s, int q, float *to, int pitch)
 
 #endif
 
-// `tiles` tiles of k, loaded STAGES - 1 ahead. Afterwards shared memory is free for other uses.
+// `tiles` tiles of k, loaded STAGES - 1 ahead. Afterwards shared memory is free for other uses. Where B is constant (B_EARLY) its
+// first tiles are fetched before the grid's predecessor has ended.
 template <class A, class B>
 DEVICE void multiply_tiles(sums &s, A &a, B &b, int tiles, char *shared, int warp_m, int warp_n)
 {
@@ -296,6 +297,10 @@ DEVICE void multiply_tiles(sums &s, A &a, B &b, int tiles, char *shared, int war
 #pragma unroll
     for (int i = 0; i < (int)(sizeof s / sizeof *zero); i++)
         zero[i] = 0;
+#pragma unroll 1
+    for (int i = 0; B_EARLY && i < STAGES - 1 && i < tiles; i++)
+        b.load(base + i * STAGE_BYTES + A_BYTES);
+    wait_for_predecessor();
     int read = 0, write = 0;
     for (int i = 1 - STAGES; i < tiles; i++) {
         if (i >= 0) {
@@ -304,7 +309,8 @@ DEVICE void multiply_tiles(sums &s, A &a, B &b, int tiles, char *shared, int war
         }
         if (i + STAGES - 1 < tiles) {
             a.load(base + write * STAGE_BYTES);
-            b.load(base + write * STAGE_BYTES + A_BYTES);
+            if (!B_EARLY || i >= 0)
+                b.load(base + write * STAGE_BYTES + A_BYTES);
         }
         copies_end_group();
         write = write + 1 == STAGES ? 0 : write + 1;

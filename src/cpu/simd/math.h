@@ -185,7 +185,7 @@ VINLINE vf vf_gelu_tanh(vf x)
     return vf_mul(x, vf_sigmoid(vf_mul(x, cubic)));
 }
 
-/* 3 ulp (4); below -87, where the sigmoid is denormal, also 2^-149 |x|. */
+/* 3.5 ulp (4); below -87, where the sigmoid is denormal, also 2^-149 |x|. */
 VINLINE vf vf_silu(vf x)
 {
     return vf_mul(x, vf_sigmoid(x));

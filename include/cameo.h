@@ -333,7 +333,8 @@ typedef struct cameo_context_options {
     cameo_hooks hooks;
     int threads;   /* counting the caller; 0: one per core; 1: none but the caller's */
     uint64_t seed; /* of operators that draw random numbers without a seed of their own */
-    const char *target; /* "cpu" (also when NULL); "cpu:avx2": no kernel above that ISA level */
+    const char *target; /* "cpu" (also when NULL); "cpu:avx2": no kernel above that ISA level;
+                           "cuda", "cuda:1": that GPU, and the CPU for what it has no kernel for */
     size_t max_memory; /* bytes for activations and packed weights; 0: no limit. Kernels that want more are
                           not chosen; binding fails when it is too little for any */
 } cameo_context_options;
@@ -373,6 +374,24 @@ CAMEO_API size_t cameo_context_memory(const cameo_context *context);
  * size depends on the data. */
 CAMEO_API cameo_status cameo_context_run(cameo_context *context, double timeout_seconds,
                                          cameo_error *error);
+/* Begin a run and return: inputs in the host's memory may be changed at once, outputs are there after
+ * cameo_context_wait. On a CPU it is a run. Layers that a GPU has no kernel for are waited for. */
+CAMEO_API cameo_status cameo_context_enqueue(cameo_context *context, cameo_error *error);
+CAMEO_API cameo_status cameo_context_wait(cameo_context *context, cameo_error *error);
+
+/* For contexts on a GPU: memory of the caller's on that GPU, aligned to 16 bytes, used in the order of the
+ * context's stream. An input is on the host again when cameo_context_set_input is called, an output when `data` is
+ * NULL; what lies on the GPU cameo_context_output does not hand out. */
+CAMEO_API cameo_status cameo_context_set_device_input(cameo_context *context, int index,
+                                                      const cameo_tensor *tensor,
+                                                      cameo_error *error);
+CAMEO_API cameo_status cameo_context_set_device_output(cameo_context *context, int index,
+                                                       void *data, size_t bytes,
+                                                       cameo_error *error);
+/* The stream (CUstream or cudaStream_t) that work goes to; it must outlive the context. NULL: one of its own. */
+CAMEO_API cameo_status cameo_context_set_stream(cameo_context *context, void *stream,
+                                                cameo_error *error);
+
 /* From any thread: the run in progress returns CAMEO_ERR_CANCELLED soon. */
 CAMEO_API void cameo_context_cancel(cameo_context *context);
 

@@ -195,6 +195,54 @@ cameo_status cameo_context_run(cameo_context *context, double timeout_seconds, c
     return cm_job_end(&context->job, st, error);
 }
 
+cameo_status cameo_context_enqueue(cameo_context *context, cameo_error *error)
+{
+    CM_API_NEEDS(error, context);
+    context->job.cx.deadline_ns = 0;
+    cm_status st = cm_context_enqueue(&context->job.cx, context->context);
+    atomic_store(&context->cancel, false);
+    return cm_job_end(&context->job, st, error);
+}
+
+cameo_status cameo_context_wait(cameo_context *context, cameo_error *error)
+{
+    CM_API_NEEDS(error, context);
+    return cm_job_end(&context->job, cm_context_wait(&context->job.cx, context->context), error);
+}
+
+static cm_status set_device_input(cameo_context *c, int index, const cameo_tensor *tensor)
+{
+    cm_tensor t;
+    CM_TRY(check_index(&c->job.cx, "input", index, cm_engine_n_inputs(c->engine->engine)));
+    CM_TRY(cm_tensor_from_api(&c->job.cx, tensor, &t));
+    return cm_context_set_device_input(&c->job.cx, c->context, index, &t);
+}
+
+cameo_status cameo_context_set_device_input(cameo_context *context, int index,
+                                            const cameo_tensor *tensor, cameo_error *error)
+{
+    CM_API_NEEDS(error, context);
+    CM_API_NEEDS(error, tensor);
+    return cm_job_end(&context->job, set_device_input(context, index, tensor), error);
+}
+
+cameo_status cameo_context_set_device_output(cameo_context *context, int index, void *data,
+                                             size_t bytes, cameo_error *error)
+{
+    CM_API_NEEDS(error, context);
+    return cm_job_end(
+        &context->job,
+        cm_context_set_device_output(&context->job.cx, context->context, index, data, bytes),
+        error);
+}
+
+cameo_status cameo_context_set_stream(cameo_context *context, void *stream, cameo_error *error)
+{
+    CM_API_NEEDS(error, context);
+    return cm_job_end(&context->job,
+                      cm_context_set_stream(&context->job.cx, context->context, stream), error);
+}
+
 void cameo_context_cancel(cameo_context *context)
 {
     if (context)

@@ -264,6 +264,8 @@ cm_status cm_context_bind(cm_ctx *cx, cm_context *c)
                            cm_engine_input_name(c->engine, i));
     if (c->bound && same_shapes(c))
         return CM_OK;
+    if (c->device && c->device->in_flight) /* its memory may be another one soon */
+        CM_TRY(cm_context_wait(cx, c));
     c->bound = c->ran = false;
     uint64_t start = cm_now_ns();
     for (int i = 0; i < cm_dim_symbol_count(c->engine->plan->dims); i++)

@@ -152,7 +152,7 @@ cm_status cm_context_set_input(cm_ctx *cx, cm_context *c, int i, const cm_datum 
     return CM_OK;
 }
 
-cm_status cm_context_set_shape(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t *dims)
+cm_status cm_set_shape(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t *dims)
 {
     CM_TRY(check_index(cx, "input", i, cm_engine_n_inputs(c->engine)));
     const cm_type *t = cm_engine_input_type(c->engine, i);
@@ -166,11 +166,17 @@ cm_status cm_context_set_shape(cm_ctx *cx, cm_context *c, int i, int rank, const
     return CM_OK;
 }
 
+cm_status cm_context_set_shape(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t *dims)
+{
+    CM_TRY(cm_set_shape(cx, c, i, rank, dims));
+    cm_forget_device_input(c, i);
+    return CM_OK;
+}
+
 cm_status cm_context_input_memory(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t *dims,
                                   cm_tensor *out)
 {
     CM_TRY(cm_context_set_shape(cx, c, i, rank, dims));
-    cm_forget_device_input(c, i);
     cm_tensor *t = &c->inputs[i].tensor;
     cm_room *room = &c->slots[c->engine->variant->lists[0].inputs[i]].room;
     size_t bytes;

@@ -112,7 +112,7 @@ static cm_status check_pointer(cm_ctx *cx, const char *what, const char *name, c
 cm_status cm_context_set_device_input(cm_ctx *cx, cm_context *c, int i, const cm_tensor *t)
 {
     CM_TRY(needs_device(cx, c, "an input on a device"));
-    CM_TRY(cm_context_set_shape(cx, c, i, t->rank, t->dims));
+    CM_TRY(cm_set_shape(cx, c, i, t->rank, t->dims));
     const char *name = cm_engine_input_name(c->engine, i);
     if (t->dtype != c->inputs[i].tensor.dtype)
         return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s': found element type %s, wanted %s", name,

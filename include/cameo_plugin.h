@@ -121,7 +121,7 @@ typedef struct cameo_problem {
     int n_outputs;
     const cameo_tensor *const *outputs; /* NULL: nobody reads it */
     int threads;                        /* that will run it */
-    int level; /* of the target: CPU 0 generic, 1 AVX2, 2 AVX-512, 3 AMX; CUDA 90 for sm_90 */
+    int level; /* of the target: CPU 0 generic, 1 AVX2, 2 AVX-512, 3 AMX; CUDA 900 for sm_90 */
 } cameo_problem;
 
 typedef struct cameo_run cameo_run;

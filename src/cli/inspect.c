@@ -216,7 +216,9 @@ const cm_cli_verb cm_verb_inspect = {
         "dims), operators, layers, weights and memory.\n\n"
         "--memory and --targets bind shapes: symbolic dims are 1 unless --dim or --shape says "
         "more;\n"
-        "a model is built for them. --targets shows every instruction set that this CPU has.\n\n"
+        "a model is built for them. --targets shows every instruction set that this CPU has, and "
+        "GPUs of\n"
+        "several classes, whether there is one here or not.\n\n"
         "--diff matches layers by the ONNX nodes that they cover; - stands before what only A has, "
         "+\n"
         "before what only B has, ~ before what differs. It ends with 1 where anything does.",

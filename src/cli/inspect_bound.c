@@ -143,8 +143,37 @@ static void print_target(const cm_context *c, const char *name, bool layers)
     }
 }
 
+/* A GPU class, whether there is one here or not: which layers its kernels would take. */
+static void print_device(const cm_context *c, const cm_target *target, bool layers)
+{
+    const cm_engine *e = cm_context_engine(c);
+    int n_taken = 0, n_left = 0;
+    char name[32];
+    cm_layer_facts f;
+    const char *why;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < cm_engine_n_steps(e); i++) {
+            const cm_plan_step *s = cm_engine_step(e, i);
+            cm_context_layer(c, i, &f);
+            if (!strcmp(f.tactic, "view") || !strcmp(f.tactic, "late"))
+                continue;
+            const char *taken = cm_context_taken_on(c, i, target, &why);
+            if (!pass)
+                *(taken ? &n_taken : &n_left) += 1;
+            else if (!taken)
+                printf("    %-28s %s '%s': %s\n", "on the CPU", s->op, s->name, why);
+            else if (layers)
+                printf("    %-28s %s '%s'\n", taken, s->op, s->name);
+        }
+        if (!pass)
+            printf("  %-12s %d layers on kernels, %d on the CPU beside it\n",
+                   cm_target_text(name, sizeof name, target), n_taken, n_left);
+    }
+}
+
 cm_status cm_inspect_targets(cm_ctx *cx, cm_engine *e, const cm_model_options *o, bool layers)
 {
+    static const int sm[] = {750, 800, 900};
     printf("targets\n");
     for (int level = 0; level <= (int)cm_cpu_info()->isa; level++) {
         cm_target target = {CM_DEVICE_CPU, level, 0};
@@ -153,6 +182,8 @@ cm_status cm_inspect_targets(cm_ctx *cx, cm_engine *e, const cm_model_options *o
         cm_status st = bind(cx, e, o, &target, &c);
         if (st == CM_OK)
             print_target(c, cm_target_text(name, sizeof name, &target), layers);
+        for (int i = 0; st == CM_OK && level == (int)cm_cpu_info()->isa && i < CM_COUNT(sm); i++)
+            print_device(c, &(cm_target){CM_DEVICE_CUDA, sm[i], 0}, layers);
         cm_context_destroy(c);
         CM_TRY(st);
     }

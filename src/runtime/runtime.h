@@ -136,6 +136,11 @@ void cm_target_release(const cm_target *t, cm_device *held); /* NULL is fine */
 
 void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out);
 
+/* The first tactic of a target, this machine's or another, that takes the bound step as it is laid out here;
+ * NULL: none, and *why is the first reason given. */
+const char *cm_context_taken_on(const cm_context *c, int step, const cm_target *target,
+                                const char **why);
+
 /* Each tactic of the step's kind with what it is expected or was measured to take, or why it declines
  * (then `candidate` is NULL). Only for steps that are bound. */
 typedef void (*cm_tactic_fn)(void *user, const cm_tactic *t, const char *reason,

@@ -142,3 +142,30 @@ void cm_context_tactics(const cm_context *c, int step, cm_tactic_fn fn, void *us
             explain_tactic(c, signature, &sol->p, &rows[i], fn, user);
     }
 }
+
+const char *cm_context_taken_on(const cm_context *c, int step, const cm_target *target,
+                                const char **why)
+{
+    cm_problem p = c->solutions[step].p;
+    const cm_ready_step *s = c->engine->ready[step];
+    *why = "no kernel is for this operator";
+    if (p.kind == CM_PROBLEM_EVALUATE)
+        return NULL;
+    p.target = *target;
+    bool asked = false;
+    for (int b = 0; cm_backend_at(b); b++) {
+        int n;
+        if (cm_backend_at(b)->device != target->kind)
+            continue;
+        const cm_tactic *rows = rows_for(cm_backend_at(b), s, &p, &n);
+        for (int i = 0; i < n; i++) {
+            bool late = rows[i].level > target->level;
+            const char *no = late ? "needs a later target" : rows[i].reject(&p);
+            if (!no)
+                return rows[i].name;
+            *why = asked ? *why : no;
+            asked = asked || !late;
+        }
+    }
+    return NULL;
+}

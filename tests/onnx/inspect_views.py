@@ -78,7 +78,7 @@ def check_diff(cameo, at):
 def check_bound(cameo, at):
     for source in ["a.onnx", "a.plan"]:
         said = run(cameo, "inspect", at(source), "--memory", "--targets", "--dim", "n=5")
-        assert re.search(r"<- peak", said) and "cpu:generic" in said and "layers on kernels" in said, said
+        assert re.search(r"<- peak", said) and "cpu:generic" in said and "layers on kernels" in said and "sm_90" in said, said
     assert "1.02 KB  MatMul 'first'" in run(cameo, "inspect", at("a.onnx"), "--memory", "--no-optimise")
     said = run(cameo, "inspect", at("sparse.onnx"), "--weights")
     assert re.search(r"w +f32\[16,16\].*50.0 % zero, sparse 2:4", said), said

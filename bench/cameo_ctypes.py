@@ -80,7 +80,6 @@ class Library:
     def __init__(self, path):
         self.lib = c.CDLL(path)
         self.lib.cameo_version.restype = c.c_char_p
-        self.lib.cameo_free.argtypes = [c.c_void_p]
         self.lib.cameo_context_memory.restype = c.c_size_t
         self.lib.cameo_context_memory.argtypes = [c.c_void_p]
         self.lib.cameo_context_run.argtypes = [c.c_void_p, c.c_double, c.c_void_p]
@@ -107,28 +106,18 @@ class Library:
         finally:
             self.lib.cameo_network_destroy(network)
 
-    def build_memory(self, model):
-        """A plan in memory: (address, bytes). Free the address with free()."""
-        network, plan, n = c.c_void_p(), c.c_void_p(), c.c_size_t()
-        self.call("cameo_network_from_file", model.encode(), None, c.byref(network))
-        try:
-            self.call("cameo_build_memory", network, None, c.byref(plan), c.byref(n))
-        finally:
-            self.lib.cameo_network_destroy(network)
-        return plan, n
-
 
 class Context:
-    """One running instance of a plan, or of a model that is built in memory first."""
+    """One running instance of a plan, or of a model as it was lowered."""
 
     def __init__(self, library, path, threads=1, isa=None):
-        self.library, self.keep, self.memory = library, [], None
-        self.engine, self.context = c.c_void_p(), c.c_void_p()
+        self.library, self.keep = library, []
+        self.network, self.engine, self.context = c.c_void_p(), c.c_void_p(), c.c_void_p()
         if path.endswith(".plan"):
             library.call("cameo_engine_open_file", path.encode(), None, c.byref(self.engine))
         else:
-            self.memory, n = library.build_memory(path)
-            library.call("cameo_engine_open_memory", self.memory, n, None, c.byref(self.engine))
+            library.call("cameo_network_from_file", path.encode(), None, c.byref(self.network))
+            library.call("cameo_engine_from_network", self.network, None, c.byref(self.engine))
         o = ContextOptions(size=c.sizeof(ContextOptions), threads=threads)
         o.hooks.size = c.sizeof(Hooks)
         o.target = f"cpu:{isa}".encode() if isa else None
@@ -140,8 +129,7 @@ class Context:
     def close(self):
         self.library.lib.cameo_context_destroy(self.context)
         self.library.lib.cameo_engine_release(self.engine)
-        if self.memory:
-            self.library.lib.cameo_free(self.memory)
+        self.library.lib.cameo_network_destroy(self.network)
 
     def input_names(self):
         info, names = Info(), []

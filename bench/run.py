@@ -21,7 +21,7 @@ TOP = os.path.dirname(HERE)
 BEHIND = 0.97
 DISTURBED = 50  # times a second that another program was given our core
 COLUMNS = (("network", 30), ("GFLOP", 8), ("cameo ms", 9), ("ORT ms", 9), ("ratio", 6), ("95 % interval ", 15),
-           ("limit", 6), ("error", 8), ("MB", 6), ("ORT", 6), ("load s", 7), ("plan s", 7), ("ORT s", 7))
+           ("limit", 6), ("error", 8), ("MB", 6), ("plan", 6), ("ORT", 6), ("load s", 7), ("plan s", 7), ("ORT s", 7))
 
 
 def options():
@@ -184,7 +184,7 @@ def cells(row):
             number(row["theirs_ms"], 4), f"{row['ratio']:.3f}",
             f"[{row['low']:.3f},{row['high']:.3f}]" + ("~" if row["switches_per_s"] > DISTURBED else " "),
             f"{row['of_limit']:.0%}" if "of_limit" in row and row["gflop"] else "-",
-            "-" if error is None else f"{error:.0e}", number(mb[0]), number(mb[2]),
+            "-" if error is None else f"{error:.0e}", *(number(m) for m in mb),
             *(number(d.get("first_s")) for d in load))
 
 

@@ -281,6 +281,15 @@ static double cache_rate(worker *w, int n, size_t bytes)
     return read_rate(w, n, bytes, bytes < about ? (int)(about / bytes) + 1 : 1);
 }
 
+/* What each thread reads so that caches are of no use: four times their size in all, within reason. */
+static size_t far_bytes(int threads, size_t shared)
+{
+    const size_t mb = (size_t)1 << 20;
+    size_t each = shared ? 4 * shared / (size_t)threads / 256 * 256 : 192 * mb;
+    size_t most = threads > 8 ? 64 * mb : 192 * mb;
+    return each > most ? most : each < 32 * mb ? 32 * mb : each;
+}
+
 bool cm_limits_measure(int threads, int level, size_t near, size_t shared, cm_limits *out)
 {
     *out = (cm_limits){.threads = threads};
@@ -294,7 +303,7 @@ bool cm_limits_measure(int threads, int level, size_t near, size_t shared, cm_li
     out->near_bytes = cache_rate(w, threads, near / 2);
     if (shared / (size_t)threads > 2 * near)
         out->shared_bytes = cache_rate(w, threads, shared / (size_t)threads / 2);
-    out->dram_bytes = read_rate(w, threads, (size_t)(threads > 8 ? 64 : 192) << 20, 1);
+    out->dram_bytes = read_rate(w, threads, far_bytes(threads, shared), 1);
     free(w);
     return out->f32_ops > 0 && out->near_bytes > 0 && out->dram_bytes > 0;
 }

@@ -80,9 +80,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             tile_place t = place_of(tile, p.m, p.n, p.k, 1);
             float sum[TILE_N / 2];
-            multiply(sum, t.tiles, group, s, at);
             t.col += t.z * p.n;
-            hand_out(sum, t, f, (float *)way_out + threadIdx.x / 32 * 8 * PITCH);
+            finish_prefetch(f, finish_matrix(f, t.z), t.row, t.col, t.rows, t.cols, threadIdx.x,
+                            CONSUMERS * 128);
+            multiply(sum, t.tiles, group, s, at);
+            hand_out(sum, t, f, finish_matrix(f, t.z), (float *)way_out + threadIdx.x / 32 * 8 * PITCH);
         }
     }
 }

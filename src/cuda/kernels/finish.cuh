@@ -7,6 +7,7 @@
 //     FINISH_OPERANDS(X) X(index, type, row kind, column kind) ..., FINISH_N, and finish_program.
 // Kinds of rows: 0 all the same, 1 evenly apart, 2 several axes; of columns: 1 adjacent, 2 anyhow.
 #pragma once
+#include "ptx_matrix.cuh"
 
 struct axes {
     int n;
@@ -109,6 +110,30 @@ DEVICE void view_store8(const view &v, i64 matrix, u32 row, u32 col, int n, cons
     for (int i = 0; i < 8; i++)
         if (i < n)
             p[COL == 1 ? (i64)(col + i) : along<2>(v.col, col + i)] = from_float<T>(x[i]);
+}
+
+template <class T, int ROW, int COL>
+DEVICE void view_prefetch(const view &v, i64 matrix, u32 row, u32 col, u32 rows, u32 cols, u32 thread, u32 threads)
+{
+    enum { EACH = 128 / sizeof(T) }; // what comes at once
+    if (ROW != 1 || COL != 1)
+        return;
+    u32 across = (cols + EACH - 1) / EACH;
+    for (u32 i = thread; i < rows * across; i += threads) {
+        u32 r = i / across;
+        prefetch((const T *)v.data + matrix + along<ROW>(v.row, row + r) + col + (i - r * across) * EACH);
+    }
+}
+
+// Operands as large as the output begin to come nearer, for a tile whose sums are not there yet. Of `threads` threads.
+DEVICE void finish_prefetch(const finish_args &f, const finish_places &at, u32 row, u32 col, int rows, int cols,
+                            u32 thread, u32 threads)
+{
+#define OPERAND(k, type, r, c)                                                                     \
+    if (rows > 0)                                                                                  \
+        view_prefetch<type, r, c>(f.operand[k], at.operand[k], row, col, rows, cols, thread, threads);
+    FINISH_OPERANDS(OPERAND)
+#undef OPERAND
 }
 
 // x: sums of n <= 8 columns of a row. They become results and go to their place.

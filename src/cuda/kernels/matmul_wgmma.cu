@@ -113,8 +113,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
         for (u32 place = first_place(); place < p.places; place += places_apart()) {
             tile_place t = own_tile(place, p, rank);
             float sum[TILE_N / 2];
+            if (ALONE) // two together hide each other's waiting, and have no registers for it
+                finish_prefetch(f, finish_matrix(f, t.z), t.row, t.col, t.rows, t.cols, threadIdx.x,
+                                CONSUMERS * 128);
             multiply(sum, t.tiles, group, s, at);
-            hand_out(sum, t, f, (float *)way_out + threadIdx.x / 32 * 8 * PITCH);
+            hand_out(sum, t, f, finish_matrix(f, t.z), (float *)way_out + threadIdx.x / 32 * 8 * PITCH);
         }
     }
 #if TOGETHER > 1

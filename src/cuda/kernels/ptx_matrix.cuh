@@ -26,6 +26,9 @@ DEVICE void copy16(u32 to, const void *from, bool valid)
 #endif
 }
 
+// A line of memory towards the L2 cache.
+DEVICE void prefetch(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 DEVICE void store_shared16(u32 to, uint4 v)
 {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z),

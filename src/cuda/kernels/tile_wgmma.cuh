@@ -76,11 +76,11 @@ DEVICE void multiply(float (&sum)[TILE_N / 2], int tiles, int group, const share
 }
 
 // Through shared memory, 8 rows by PART columns at a time, each warp by itself.
-DEVICE void hand_out(const float (&sum)[TILE_N / 2], const tile_place &t, const finish_args &f, float *own)
+DEVICE void hand_out(const float (&sum)[TILE_N / 2], const tile_place &t, const finish_args &f,
+                     const finish_places &at, float *own)
 {
     enum { VECTORS = PART / 8 };
     int lane = threadIdx.x % 32, first = threadIdx.x / 32 * 16;
-    finish_places at = finish_matrix(f, t.z);
 #pragma unroll
     for (int q = 0; q < TILE_N / PART; q++) {
 #pragma unroll

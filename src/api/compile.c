@@ -15,12 +15,9 @@ static cm_status name_variant(cm_ctx *cx, cm_arena *arena, cm_plan *p, const cha
     return CM_OK;
 }
 
-cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_compile_options *o,
-                     cm_plan **plan, const cm_tensor *const **constants)
+static cm_status compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_compile_options *o,
+                         cm_plan **plan, const cm_tensor *const **constants)
 {
-    static const cm_compile_options defaults = CM_COMPILE_DEFAULT;
-    if (!o)
-        o = &defaults;
     if (o->strip_weights && !o->build)
         return cm_fail(
             cx, CM_ERR_ARGUMENT,
@@ -34,6 +31,19 @@ cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_compil
     (*plan)->build = o->build;
     return o->optimise.precision == CM_PRECISION_TF32 ? name_variant(cx, arena, *plan, "tf32")
                                                       : CM_OK;
+}
+
+cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_compile_options *o,
+                     cm_plan **plan, const cm_tensor *const **constants)
+{
+    static const cm_compile_options defaults = CM_COMPILE_DEFAULT;
+    cm_arena scratch, *outer = cx->scratch; /* folding takes much of it, for no longer than this */
+    cm_arena_init(&scratch, cx->allocator);
+    cx->scratch = &scratch;
+    cm_status st = compile(cx, arena, g, o ? o : &defaults, plan, constants);
+    cx->scratch = outer;
+    cm_arena_deinit(&scratch);
+    return st;
 }
 
 typedef cm_status (*writer)(cm_ctx *cx, const cm_plan *p, const cm_tensor *const *constants,

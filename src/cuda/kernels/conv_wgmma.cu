@@ -33,22 +33,35 @@ DEVICE void hand_over(const shared_places &s, u32 at)
     barrier_arrive(s.full + at % STAGES * 8);
 }
 
+// Tile `i` of k of the weights of the columns from `col` on.
+DEVICE void fill_weights(const tensor_map &w, const shared_places &s, u32 slot, int i, int col)
+{
+    barrier_expect(s.full + slot * 8, B_BYTES);
+    copy_box(s.stages + slot * STAGE_BYTES + A_BYTES, w, s.full + slot * 8, i * TILE_K, col, 0);
+}
+
+// The first weights are fetched before the grid's predecessor has ended.
 DEVICE void fill(const tensor_map &w, const conv_args &p, u32 tiles, const shared_places &s)
 {
     int thread = threadIdx.x % 128;
-    u32 at = 0;
+    u32 at = 0, early = 0;
+    if (blockIdx.x < tiles) {
+        tile_place t = place_of(blockIdx.x, p.m, p.n, p.k, 1);
+        early = t.tiles < STAGES ? t.tiles : STAGES;
+        for (u32 i = 0; thread == 0 && i < early; i++)
+            fill_weights(w, s, i, i, t.z * p.n + t.col);
+    }
+    wait_for_predecessor();
     for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         tile_place t = place_of(tile, p.m, p.n, p.k, 1);
         pixel_source<GATHERERS> a(p, thread);
         a.begin(p.x + (i64)t.z * p.channels * p.s.channel, t.row, t.rows, 0);
         for (int i = 0; i < t.tiles; i++, at++) {
-            u32 slot = at % STAGES, to = s.stages + slot * STAGE_BYTES, full = s.full + slot * 8;
+            u32 slot = at % STAGES;
             barrier_wait(s.empty + slot * 8, (at / STAGES & 1) ^ 1);
-            if (thread == 0) {
-                barrier_expect(full, B_BYTES);
-                copy_box(to + A_BYTES, w, full, i * TILE_K, t.z * p.n + t.col, 0);
-            }
-            a.load(to);
+            if (thread == 0 && at >= early)
+                fill_weights(w, s, slot, i, t.z * p.n + t.col);
+            a.load(s.stages + slot * STAGE_BYTES);
             copies_end_group();
             if (at >= BEHIND) {
                 copies_wait<BEHIND>();
@@ -71,7 +84,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     int group = threadIdx.x / 128;
     if (group == CONSUMERS) {
         fewer_registers<104>();
-        wait_for_predecessor();
         fill(w, p, tiles, s);
     } else {
         more_registers<200>();

@@ -35,8 +35,10 @@ int64_t cm_gpu_product_pitch(const cm_problem *p, int input)
 size_t cm_gpu_product_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
 {
     (void)k;
-    int64_t pitch = input < 2 ? cm_gpu_product_pitch(p, input) : 0;
-    return (size_t)(pitch * p->in[input]->dims[0]) * cm_dtype_size(p->in[input]->dtype);
+    if (input > 1)
+        return 0;
+    return (size_t)(cm_gpu_product_pitch(p, input) * p->in[input]->dims[0]) *
+           cm_dtype_size(p->in[input]->dtype);
 }
 
 typedef struct {

@@ -1,0 +1,158 @@
+/* cuda_tiles.c -- how products are cut and walked on GPUs, as far as the host decides it.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cuda/conv.h"
+#include "cuda/wgmma.h"
+
+static void tilings_fit_every_class(void **state)
+{
+    (void)state;
+    static const int levels[] = {750, 800, 860, 900, 1000};
+    static const int64_t sizes[][3] = {
+        {1, 8, 8}, {128, 768, 768}, {4096, 4096, 4096}, {49, 512, 4608}};
+    cm_knobs knobs[CM_MAX_KNOBS];
+    for (int l = 0; l < CM_COUNT(levels); l++) {
+        for (int s = 0; s < CM_COUNT(sizes); s++) {
+            for (int a = CM_ARITHMETIC_HALF; a <= CM_ARITHMETIC_FLOAT; a++) {
+                cm_gpu_facts g;
+                const cm_target target = {CM_DEVICE_CUDA, levels[l], 0};
+                cm_gpu_facts_of(&target, &g);
+                cm_extent e = {(cm_arithmetic)a,
+                               sizes[s][0],
+                               sizes[s][1],
+                               sizes[s][2],
+                               1,
+                               a == CM_ARITHMETIC_HALF ? 2 : 4,
+                               1e6,
+                               1};
+                int n = cm_tiling_choose(&g, &e, knobs);
+                assert_in_range(n, 1, CM_MAX_KNOBS);
+                double before = 0;
+                for (int i = 0; i < n; i++) {
+                    cm_tiling t = cm_tiling_of_knobs(&knobs[i]);
+                    double ns = cm_tiling_cost(&g, &t, &e);
+                    assert_true(cm_tiling_shared(&g, &t) <= (size_t)g.shared_bytes);
+                    assert_true(ns > 0 && ns >= before); /* best first */
+                    before = ns;
+                }
+            }
+        }
+    }
+}
+
+static void settings_of_warp_groups_fit(void **state)
+{
+    (void)state;
+    cm_gpu_facts g;
+    const cm_target target = {CM_DEVICE_CUDA, 900, 0};
+    cm_knobs knobs[CM_MAX_KNOBS];
+    cm_gpu_facts_of(&target, &g);
+    cm_extent e = {CM_ARITHMETIC_HALF, 4096, 4096, 4096, 1, 2, 1e8, 1};
+    int n = cm_wgmma_choose(&g, &e, true, knobs);
+    for (int i = 0; i < n; i++) {
+        cm_wgmma w = cm_wgmma_of_knobs(&knobs[i]);
+        /* A multiprocessor has 1 KiB more for each block than blocks can ask for. */
+        assert_true((cm_wgmma_shared(&w) + 1024) * (size_t)w.per_multiprocessor <=
+                    (size_t)g.shared_bytes + 1024);
+        assert_int_equal(cm_wgmma_blocks(&g, &w, &e) % w.together, 0);
+    }
+}
+
+/* Heads beside one another: [batch, place, head, of head], a product for each batch and head. */
+static void axes_of_a_product_that_is_not_dense(void **state)
+{
+    (void)state;
+    cm_tensor out;
+    cm_result_axes axes;
+    assert_true(cm_tensor_shape(&out, CM_F16, 4, (int64_t[]){2, 12, 128, 64}));
+    out.strides[0] = 128 * 768;
+    out.strides[1] = 64;
+    out.strides[2] = 768;
+    cm_matmul s = {.m = 128,
+                   .n = 64,
+                   .k = 32,
+                   .n_batch = 2,
+                   .batch = {2, 12},
+                   .c = {.row = 768, .col = 1, .batch = {128 * 768, 64}}};
+    assert_true(cm_result_of_matmul(&out, &s, &axes));
+    assert_int_equal(axes.z.n, 2);
+    assert_int_equal(axes.z.axis[0], 0);
+    assert_int_equal(axes.z.axis[1], 1);
+    assert_int_equal(axes.row.n, 1);
+    assert_int_equal(axes.row.axis[0], 2);
+    assert_int_equal(axes.col.axis[0], 3);
+    s.m = 64; /* not the output's */
+    assert_false(cm_result_of_matmul(&out, &s, &axes));
+}
+
+static void axes_go_on_from_each_other(void **state)
+{
+    (void)state;
+    cm_axes a = {0};
+    assert_true(cm_axes_push(&a, 2, 60));
+    assert_true(cm_axes_push(&a, 3, 20));
+    assert_int_equal(a.n, 1);
+    assert_int_equal(a.dim[0], 6);
+    assert_int_equal(a.stride[0], 20);
+    assert_true(cm_axes_push(&a, 1, 7)); /* one element goes nowhere */
+    assert_true(cm_axes_push(&a, 4, 0));
+    assert_int_equal(a.n, 2);
+    assert_true(cm_axes_push(&a, 4, 1));
+    assert_true(cm_axes_push(&a, 4, 3));
+    assert_false(cm_axes_push(&a, 4, 5));
+}
+
+static void weights_have_k_innermost_in_whole_chunks(void **state)
+{
+    (void)state;
+    cm_tensor x, w, y;
+    const cm_tensor *in[2] = {&x, &w}, *out[1] = {&y};
+    const bool constant[2] = {false, true};
+    uint16_t from[2 * 3 * 2], to[2 * 8];
+    assert_true(cm_tensor_shape(&x, CM_F16, 4, (int64_t[]){1, 3, 1, 4}));
+    assert_true(cm_tensor_shape(&w, CM_F16, 4, (int64_t[]){2, 3, 1, 2}));
+    assert_true(cm_tensor_shape(&y, CM_F16, 4, (int64_t[]){1, 2, 1, 3}));
+    for (int i = 0; i < CM_COUNT(from); i++)
+        from[i] = (uint16_t)(i + 1);
+    cm_problem p = {.kind = CM_PROBLEM_CONV,
+                    .n_in = 2,
+                    .in = in,
+                    .constant = constant,
+                    .n_out = 1,
+                    .out = out,
+                    .target = {CM_DEVICE_CUDA, 800, 0}};
+    p.as.conv = (cm_conv){.axes = 2,
+                          .n = 1,
+                          .groups = 1,
+                          .c_in = 3,
+                          .c_out = 2,
+                          .in = {1, 1, 4},
+                          .out = {1, 1, 3},
+                          .kernel = {1, 1, 2},
+                          .stride = {1, 1, 1},
+                          .dilation = {1, 1, 1}};
+    assert_null(cm_cuda_conv_reject(&p));
+    assert_int_equal(cm_gpu_conv_pack_bytes(&p, NULL, 1), sizeof to);
+    cm_gpu_conv_pack(&p, NULL, 1, from, to, NULL);
+    static const uint16_t wanted[] = {1, 3, 5, 2, 4, 6, 0, 0, 7, 9, 11, 8, 10, 12, 0, 0};
+    assert_memory_equal(to, wanted, sizeof to);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tilings_fit_every_class),
+        cmocka_unit_test(settings_of_warp_groups_fit),
+        cmocka_unit_test(axes_of_a_product_that_is_not_dense),
+        cmocka_unit_test(axes_go_on_from_each_other),
+        cmocka_unit_test(weights_have_k_innermost_in_whole_chunks),
+    };
+    return cmocka_run_group_tests_name("cuda_tiles", tests, NULL, NULL);
+}

@@ -96,7 +96,10 @@ static cm_status build(cm_ctx *cx, cm_trt *t)
     CM_TRY(cm_compile_memory(cx, t->model.network, &co, &t->model.plan));
     cm_trt_say('I', "Engine built in %g sec.", seconds_since(start));
     cm_trt_say('I', "Created engine with size: %g MiB", (double)t->model.plan.n / (1 << 20));
-    if (t->o->save_engine)
+    co.strip_weights = t->o->strip_weights || t->o->strip_all_weights;
+    if (t->o->save_engine && co.strip_weights)
+        CM_TRY(cm_compile_file(cx, t->model.network, &co, t->o->save_engine));
+    else if (t->o->save_engine)
         CM_TRY(cm_file_write(cx, t->o->save_engine, t->model.plan.data, t->model.plan.n));
     return open_engine(cx, t);
 }
@@ -242,6 +245,9 @@ static const cm_cli_option table[] = {
     ROW("best", NULL, "compute in what is fastest: float32 on a CPU", CM_OPT_FLAG, best),
     ROW("layerPrecisions", "SPEC", "layers that stay in float32: NAME:fp32,...", CM_OPT_TEXT,
         layer_precisions),
+    ROW("stripWeights", NULL, "write the plan without its weights; `cameo refit` puts them back",
+        CM_OPT_FLAG, strip_weights),
+    ROW("stripAllWeights", NULL, "the same", CM_OPT_FLAG, strip_all_weights),
     ROW("skipInference", NULL, "build only", CM_OPT_FLAG, skip_inference),
     ROW("buildOnly", NULL, "the older name of --skipInference", CM_OPT_FLAG, build_only),
     ROW("getPlanVersionOnly", NULL, "say what made the plan, and end", CM_OPT_FLAG,

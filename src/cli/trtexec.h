@@ -13,9 +13,7 @@
     X(int8, "INT8 comes from the model's own QuantizeLinear and DequantizeLinear nodes")           \
     X(fp8, "FP8 comes from the model's own QuantizeLinear and DequantizeLinear nodes")             \
     X(int4, "INT4 comes from the model's own QuantizeLinear and DequantizeLinear nodes")           \
-    X(refit, "a plan keeps its named weights in any case")                                         \
-    X(stripWeights, "this version writes plans with their weights")                                \
-    X(stripAllWeights, "this version writes plans with their weights")                             \
+    X(refit, "every plan can be refitted: see `cameo refit`")                                      \
     X(versionCompatible, "plans open in every later version")                                      \
     X(excludeLeanRuntime, "a plan holds no runtime")                                               \
     X(allowWeightStreaming, "weights are mapped from the file, and paged in as they are used")     \
@@ -76,7 +74,8 @@
 typedef struct cm_trt_options {
     const char *onnx, *save_engine, *load_engine;
     const char *shapes, *opt_shapes, *load_inputs, *layer_precisions;
-    bool fp16, bf16, best, skip_inference, build_only, no_data_transfers, plan_version_only;
+    bool fp16, bf16, best, strip_weights, strip_all_weights, skip_inference, build_only,
+        no_data_transfers, plan_version_only;
     int64_t iterations, streams, old_streams, average_runs, cpu_threads;
     double duration, warm_up_ms, sleep_ms, idle_ms;
     cm_texts percentiles;

@@ -55,7 +55,7 @@ static void print_build_options(const cm_trt_options *o)
     cm_trt_say('I', "Layer Device Types: ");
     cm_trt_say('I', "Calibration: ");
     cm_trt_say('I', "Refit: %s", on(o->idle.refit));
-    cm_trt_say('I', "Strip weights: Disabled");
+    cm_trt_say('I', "Strip weights: %s", on(o->strip_weights || o->strip_all_weights));
     cm_trt_say('I', "Version Compatible: Enabled");
     cm_trt_say('I', "TensorRT runtime: full");
     cm_trt_say('I', "Sparsity: Disabled");

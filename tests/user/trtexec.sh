@@ -87,6 +87,13 @@ has 'Skipped inference phase'
 trt --onnx=$model
 has 'Dynamic dimensions required for input: picture.*overriding shape to: 1x1x8x8'
 
+# A plan without weights is small, and runs once they are back.
+trt --onnx=$model --skipInference --stripWeights --saveEngine="$T/bare.plan"
+has 'Strip weights: Enabled'
+refuses 'built without its weights' --loadEngine="$T/bare.plan"
+"$B/cameo" refit "$T/bare.plan" --from $model --quiet
+cmp "$T/bare.plan" "$T/m.plan"
+
 # The same data as bytes and as .npy give the same answer; wrong sizes are refused.
 $python -c "import numpy as np; x = np.load('examples/digits/digit-7.npy').reshape(1, 1, 8, 8).astype('f4')
 x.tofile('$T/x.bin'); np.save('$T/x.npy', x)"
@@ -99,8 +106,8 @@ refuses 'x.bin has 256 bytes; input .picture. wants 512' --onnx=$model --shapes=
 
 # Flags that change nothing say why; those that are not taken say what to use instead.
 trt --onnx=$model --useCudaGraph --memPoolSize=workspace:64 --builderOptimizationLevel=5 --noTF32 --stronglyTyped --refit \
-    --stripWeights --timingCacheFile=x.cache --best --int8 --verbose --idleTime=1 --sleepTime=1 --threads
-for flag in useCudaGraph memPoolSize builderOptimizationLevel noTF32 stronglyTyped refit stripWeights timingCacheFile int8; do
+    --timingCacheFile=x.cache --best --int8 --verbose --idleTime=1 --sleepTime=1 --threads
+for flag in useCudaGraph memPoolSize builderOptimizationLevel noTF32 stronglyTyped refit timingCacheFile int8; do
     has "\[I\] --$flag changes nothing: "
 done
 has '\[V\] Latency: '

@@ -72,7 +72,7 @@ typedef struct cm_profile {
     cm_target target;
     int threads;
     cm_limits limits;
-    double launch_ns; /* until all threads work on the same, and are done */
+    double launch_ns; /* until all threads work on the same, and are done; 0: not known */
     int n_runs, n_layers;
     cm_profile_layer *layers;
     double whole_ms, plain_ms; /* median run, with and without looking */

@@ -34,8 +34,9 @@ static void print_machine(const cm_profile *p)
     printf("; memory %.1f GB/s", giga(m->dram_bytes));
     if (m->shared_bytes > 0)
         printf(", shared cache %.1f", giga(m->shared_bytes));
-    printf(", own cache %.1f; starting the threads %.1f us\n", giga(m->near_bytes),
-           p->launch_ns * 1e-3);
+    printf(", own cache %.1f", giga(m->near_bytes));
+    printf(p->launch_ns > 0 ? "; starting %s %.1f us\n" : "\n",
+           p->target.kind == CM_DEVICE_CPU ? "the threads" : "a kernel", p->launch_ns * 1e-3);
 }
 
 static void print_layer(const cm_profile_layer *l)

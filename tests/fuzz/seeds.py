@@ -35,7 +35,7 @@ def models(folder, cameo):
         with open(p, "rb") as f:
             write(os.path.join(folder, "onnx"), name, f.read())
         plan = os.path.join(folder, "plan", name)
-        subprocess.run([cameo, "build", p, "--quiet", "--tune", "off", "--output", plan], capture_output=True)
+        subprocess.run([cameo, "build", p, "--quiet", "--tune", "off", "--pack", "on", "--output", plan], capture_output=True)
         if os.path.exists(plan) and os.path.getsize(plan) > 50000:
             os.remove(plan)
         text = subprocess.run([cameo, "inspect", "--text", p], capture_output=True)

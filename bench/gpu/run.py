@@ -108,10 +108,12 @@ def time_torch(o, model, inputs):
 def export(model, inputs, path):
     names = ["in%d" % i for i in range(len(inputs))]
     options = dict(input_names=names, output_names=["out"], opset_version=17)
+    torch.backends.mha.set_fastpath_enabled(False)  # it has no form in ONNX
     try:
         torch.onnx.export(model, inputs, path, dynamo=False, **options)
     except Exception:  # noqa: BLE001: the older exporter is gone or refuses
         torch.onnx.export(model, inputs, path, dynamo=True, **dict(options, opset_version=18))
+    torch.backends.mha.set_fastpath_enabled(True)
     return names
 
 

@@ -95,6 +95,51 @@ static void what_no_kernel_takes_runs_on_the_host(void **state)
     close_text(&f);
 }
 
+static void shape_arithmetic_breaks_no_segment(void **state)
+{
+    (void)state;
+    fixture f;
+    char text[64];
+    open_text(&f,
+              "x: f32[4,64]\na = Softmax(x)\ns = Shape(a)\nb = Reshape(a, s)\ny = Softmax(b)\n"
+              "return y, s\n",
+              &sm_90);
+    bind(&f);
+    assert_string_equal(actions(&f, text, sizeof text), "us3d");
+    const cm_tensor *s = &f.c->slots[f.e->variant->lists[0].outputs[1]].datum.tensor;
+    assert_int_equal(((const int64_t *)s->data)[1], 64);
+    close_text(&f);
+}
+
+static void what_the_host_makes_goes_ahead_of_a_segment(void **state)
+{
+    (void)state;
+    fixture f;
+    char text[64];
+    open_text(&f,
+              "x: f32[8,8]\nz: f32[8,8]\na = Softmax(x)\nb = Bernoulli(z)\nc = Softmax(b)\n"
+              "return a, c\n",
+              &sm_90);
+    bind(&f);
+    assert_string_equal(actions(&f, text, sizeof text), "uhus2dd");
+    close_text(&f);
+}
+
+static void copied_values_keep_memory_of_their_own(void **state)
+{
+    (void)state;
+    fixture f;
+    open_text(&f, "x: f32[4,64]\na = Softmax(x)\nb = Softmax(a)\ny = Softmax(b)\nreturn a, y\n",
+              &sm_90);
+    bind(&f);
+    const cm_place *p = f.c->device->places;
+    for (int v = 0; v < f.e->plan->n_values; v++)
+        for (int w = 0; w < v; w++)
+            if (p[v].planned && p[w].planned && (p[v].up || p[v].down) && (p[w].up || p[w].down))
+                assert_true(p[v].offset + 1024 <= p[w].offset || p[w].offset + 1024 <= p[v].offset);
+    close_text(&f);
+}
+
 static void a_class_runs_nothing(void **state)
 {
     (void)state;
@@ -115,6 +160,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain_of_kernels_is_one_segment),
         cmocka_unit_test(what_no_kernel_takes_runs_on_the_host),
+        cmocka_unit_test(shape_arithmetic_breaks_no_segment),
+        cmocka_unit_test(what_the_host_makes_goes_ahead_of_a_segment),
+        cmocka_unit_test(copied_values_keep_memory_of_their_own),
         cmocka_unit_test(a_class_runs_nothing),
     };
     return cmocka_run_group_tests_name("device_plan", tests, NULL, NULL);

@@ -21,7 +21,8 @@ extern const cm_backend cm_backend_cuda;
     X(MATMUL, matmul) \
     X(CONV, conv) \
     X(ROWS, rows) \
-    X(ATTENTION, attention)
+    X(ATTENTION, attention) \
+    X(RECURRENT, recurrent)
 /* clang-format on */
 
 #define X(kind, stem)                                                                              \

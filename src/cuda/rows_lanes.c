@@ -3,7 +3,11 @@
 #include "base/size.h"
 #include "cuda/rows.h"
 
-enum { WAYS = 8, LANES = 32, MOST_HELD = 32 };
+enum { FEW_WAYS = 8, MOST_WAYS = 16, LANES = 32, FEW_HELD = 32, MOST_HELD = 64 };
+enum {
+    READ_NS = 600,
+    WALK_NS = 100
+}; /* a first read; each of a walk over elements that are not held */
 
 typedef struct {
     const cm_kernel *kernel;
@@ -34,17 +38,28 @@ const char *cm_cuda_lanes_reject(const cm_problem *p)
     if (r->skip >= 0 || r->mean >= 0 || r->inv_deviation >= 0)
         return "more than the normalised rows is read or written";
     int lanes = lane_axis(p);
+    if (r->cols >= INT32_MAX / MOST_WAYS)
+        return "rows are too long";
     if (lanes < 0 || r->cols == 1)
         return "rows do not lie side by side";
     return cm_cuda_rows_place(p, lanes, &a);
 }
 
-/* Registers for the elements of a thread, a power of two so that kernels are few; 0: too many. */
+/* Threads to a row: more of them where one could not hold its share. */
+static int ways_of(const cm_problem *p)
+{
+    int ways = FEW_WAYS;
+    while (ways < MOST_WAYS && p->as.rows.cols > ways * FEW_HELD)
+        ways *= 2;
+    return ways;
+}
+
+/* Registers for the elements of a thread, few different numbers so that kernels are few; 0: too many. */
 static int held_of(const cm_problem *p)
 {
-    int64_t each = cm_ceil_div(p->as.rows.cols, WAYS), held = 1;
+    int64_t each = cm_ceil_div(p->as.rows.cols, ways_of(p)), held = 1;
     while (held < each)
-        held *= 2;
+        held += held < FEW_HELD ? held : FEW_HELD / 2;
     return held <= MOST_HELD ? (int)held : 0;
 }
 
@@ -55,12 +70,15 @@ double cm_cuda_lanes_cost(const cm_problem *p, const cm_knobs *k)
     cm_rows_args a;
     cm_gpu_facts_of(&p->target, &facts);
     (void)cm_cuda_rows_place(p, lane_axis(p), &a);
-    double fast = a.lanes >= LANES ? 0.75 : 0.75 * (double)a.lanes / LANES;
-    double times = held_of(p) ? 1 : 1.6;
-    if (a.at_y.side != 1)
-        times *= 4;
-    return facts.launch_ns + (double)a.cols / WAYS * 2 +
-           cm_cuda_rows_bytes(p) * times / facts.read_gbs / fast;
+    bool soft = p->as.rows.kind == CM_ROWS_SOFTMAX || p->as.rows.kind == CM_ROWS_LOG_SOFTMAX;
+    double walks = held_of(p) ? 1 : soft ? 3 : 4, each = (double)a.cols / ways_of(p);
+    double blocks = (double)a.rows * (double)cm_ceil_div(a.lanes, LANES);
+    double used = blocks * ways_of(p) / (facts.multiprocessors * 24.0);
+    double fast = 0.75 * (a.lanes >= LANES ? 1 : (double)a.lanes / LANES) * (used < 1 ? used : 1);
+    double times = (held_of(p) ? 1 : 1.6) * (a.at_y.side != 1 ? 4 : 1);
+    double alone = 2 * READ_NS + each * (held_of(p) ? 20 : walks * WALK_NS);
+    double memory = cm_cuda_rows_bytes(p) * times / facts.read_gbs / fast;
+    return facts.launch_ns + 1000 + (memory > alone ? memory : alone);
 }
 
 cm_status cm_cuda_lanes_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
@@ -73,11 +91,11 @@ cm_status cm_cuda_lanes_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const c
         return cm_fail_memory(cx);
     (void)cm_cuda_rows_place(p, lane_axis(p), &s->args);
     int64_t blocks = s->args.rows * cm_ceil_div(s->args.lanes, LANES);
-    s->grid =
-        (cm_grid){.blocks = {(unsigned)cm_min_i64(INT32_MAX, blocks)}, .threads = {LANES, WAYS}};
+    s->grid = (cm_grid){.blocks = {(unsigned)cm_min_i64(INT32_MAX, blocks)},
+                        .threads = {LANES, (unsigned)ways_of(p)}};
     cm_buf_init(&b, cx->allocator);
     cm_cuda_rows_text(&b, p);
-    cm_buf_printf(&b, "#define WAYS %d\n#define HELD %d\n", WAYS, held_of(p));
+    cm_buf_printf(&b, "#define WAYS %d\n#define HELD %d\n", ways_of(p), held_of(p));
     cm_kernel_text t = {.file = "rows_lanes", .defines = cm_buf_text(&b), .entry = "rows_lanes"};
     cm_status st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, &s->kernel);
     cm_buf_deinit(&b);

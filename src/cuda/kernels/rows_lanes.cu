@@ -20,51 +20,50 @@ template <class Op, class T> DEVICE T over_ways(T v, int &turn)
     return v;
 }
 
-// This thread's elements of one row.
+// One row; n is 0 where there is none.
 struct lane {
     const XT *x;
     YT *y;
-    i64 index;
-    operand_places operands;
-    i64 n; // 0: there is no such row
-#if HELD > 0
-    float v[HELD];
-#endif
+    i64 row, index;
+    int n;
 };
 
-DEVICE float value(const rows_args &a, const lane &l, i64 c)
+DEVICE float value(const rows_args &a, const lane &l, int c)
 {
     return to_float(l.x[c * a.at_x.col]);
 }
 
+// This thread's elements, from memory and from where they are held.
+#define WALK for (int c = threadIdx.y; c < l.n; c += WAYS)
 #if HELD > 0
-#define WALK                                                                                       \
-    _Pragma("unroll") for (int j = 0; j < HELD; j++) if (i64 c = threadIdx.y + (i64)j * WAYS;      \
-                                                         c < l.n)
-#define VALUE l.v[j]
+#define WALK_HELD                                                                                  \
+    _Pragma("unroll") for (int j = 0; j < HELD; j++) if (int c = threadIdx.y + j * WAYS; c < l.n)
+#define VALUE v[j]
 #else
-#define WALK for (i64 c = threadIdx.y; c < l.n; c += WAYS)
+#define WALK_HELD WALK
 #define VALUE value(a, l, c)
 #endif
 
-DEVICE void put(const rows_args &a, const lane &l, i64 c, float v)
+DEVICE void put(const rows_args &a, const lane &l, const operand_places &o, int c, float v)
 {
-    l.y[c * a.at_y.col] = from_float<YT>(finish(a, l.operands, c, l.index, v));
+    l.y[c * a.at_y.col] = from_float<YT>(finish(a, o, c, l.index, v));
 }
 
 #if KIND == SOFTMAX || KIND == LOG_SOFTMAX
-DEVICE void do_lane(const rows_args &a, const lane &l, int &turn)
+DEVICE void do_lane(const rows_args &a, const lane &l, const float *v, int &turn)
 {
+    operand_places o;
+    find_operands(a, l.row, o);
     float most = -INFINITE, sum = 0;
-    WALK most = fmaxf(most, VALUE);
+    WALK_HELD most = fmaxf(most, VALUE);
     most = over_ways<larger>(most, turn);
-    WALK sum += __expf(VALUE - most);
+    WALK_HELD sum += __expf(VALUE - most);
     sum = over_ways<plus>(sum, turn);
     float factor = KIND == SOFTMAX ? 1.0f / sum : logf(sum);
-    WALK put(a, l, c, KIND == SOFTMAX ? __expf(VALUE - most) * factor : VALUE - most - factor);
+    WALK_HELD put(a, l, o, c, KIND == SOFTMAX ? __expf(VALUE - most) * factor : VALUE - most - factor);
 }
 #else
-DEVICE float scale_of(const rows_args &a, i64 c)
+DEVICE float scale_of(const rows_args &a, int c)
 {
 #ifdef SCALET
     return to_float(((const SCALET *)a.scale)[c * SCALE_STEP]);
@@ -73,7 +72,7 @@ DEVICE float scale_of(const rows_args &a, i64 c)
 #endif
 }
 
-DEVICE float bias_of(const rows_args &a, i64 c)
+DEVICE float bias_of(const rows_args &a, int c)
 {
 #ifdef BIAST
     return to_float(((const BIAST *)a.bias)[c * BIAS_STEP]);
@@ -82,41 +81,47 @@ DEVICE float bias_of(const rows_args &a, i64 c)
 #endif
 }
 
-template <class T> struct moments {
-    T mean, rest, sum; // the mean in two parts; squared distances from it, or what the norm adds up
-};
-
-template <class T> DEVICE moments<T> take_moments(const rows_args &a, const lane &l, int &turn)
+// The whole block's rows in doubles, where float32 cannot hold the statistics of one.
+static __device__ __noinline__ void do_lane_in_double(const rows_args &a, lane l)
 {
-    moments<T> m = {0, 0, 0};
+    int turn = 0;
+    double mean = 0, sum = 0;
+    operand_places o;
+    find_operands(a, l.row, o);
 #if CENTERED
-    WALK m.mean += VALUE;
-    m.mean = over_ways<plus>(m.mean, turn) / (T)a.cols;
-    WALK m.rest += VALUE - m.mean;
-    m.rest = over_ways<plus>(m.rest, turn) / (T)a.cols;
+    WALK mean += value(a, l, c);
+    mean = over_ways<plus>(mean, turn) / (double)a.cols;
 #endif
-    WALK m.sum += term<T>((T)VALUE - m.mean - m.rest);
-    m.sum = over_ways<plus>(m.sum, turn);
-    return m;
-}
-
-template <class T> DEVICE void normalise(const rows_args &a, const lane &l, const moments<T> &m)
-{
-    T by = deviation_of<T>(a, m.sum);
+    WALK sum += term<double>(value(a, l, c) - mean);
+    double by = deviation_of<double>(a, over_ways<plus>(sum, turn));
     WALK
     {
-        T v = IS_NORM && by == 0 ? (T)0 : ((T)VALUE - m.mean - m.rest) / by;
-        put(a, l, c, (float)(v * scale_of(a, c) + bias_of(a, c)));
+        double v = IS_NORM && by == 0 ? 0 : (value(a, l, c) - mean) / by;
+        put(a, l, o, c, (float)(v * scale_of(a, c) + bias_of(a, c)));
     }
+    __syncthreads(); // sums are read before others take their place
 }
 
-DEVICE void do_lane(const rows_args &a, const lane &l, int &turn)
+DEVICE void do_lane(const rows_args &a, const lane &l, const float *v, int &turn)
 {
-    moments<float> m = take_moments<float>(a, l, turn);
-    if (!__syncthreads_or(l.n > 0 && out_of_range(m.sum, a.epsilon)))
-        normalise(a, l, m);
-    else
-        normalise(a, l, take_moments<double>(a, l, turn));
+    float mean = 0, rest = 0, sum = 0;
+#if CENTERED
+    // The mean in two parts: what float32 makes of it, and what remains of distances from that.
+    WALK_HELD mean += VALUE;
+    mean = over_ways<plus>(mean, turn) / (float)a.cols;
+    WALK_HELD rest += VALUE - mean;
+    rest = over_ways<plus>(rest, turn) / (float)a.cols;
+#endif
+    WALK_HELD sum += term(VALUE - mean - rest);
+    sum = over_ways<plus>(sum, turn);
+    if (__syncthreads_or(l.n > 0 && out_of_range(sum, a.epsilon))) {
+        do_lane_in_double(a, l);
+        return;
+    }
+    operand_places o;
+    find_operands(a, l.row, o);
+    float factor = factor_of(deviation_of(a, sum));
+    WALK_HELD put(a, l, o, c, (VALUE - mean - rest) * factor * scale_of(a, c) + bias_of(a, c));
 }
 #endif
 
@@ -125,16 +130,16 @@ extern "C" __global__ void __launch_bounds__(32 * WAYS) rows_lanes(const __grid_
     i64 blocks = (a.lanes + 31) / 32;
     int turn = 0;
     for (i64 unit = blockIdx.x; unit < a.rows * blocks; unit += gridDim.x) {
+        float v[HELD > 0 ? HELD : 1];
         lane l;
-        i64 row = unit / blocks;
+        l.row = unit / blocks;
         l.index = unit % blocks * 32 + threadIdx.x;
-        l.n = l.index < a.lanes ? a.cols : 0;
-        l.x = (const XT *)a.x + place_of(a, a.at_x, row) + l.index * a.at_x.side;
-        l.y = (YT *)a.y + place_of(a, a.at_y, row) + l.index * a.at_y.side;
-        find_operands(a, row, l.operands);
+        l.n = l.index < a.lanes ? (int)a.cols : 0;
+        l.x = (const XT *)a.x + place_of(a, a.at_x, l.row) + l.index * a.at_x.side;
+        l.y = (YT *)a.y + place_of(a, a.at_y, l.row) + l.index * a.at_y.side;
 #if HELD > 0
-        WALK l.v[j] = value(a, l, c);
+        WALK_HELD v[j] = value(a, l, c);
 #endif
-        do_lane(a, l, turn);
+        do_lane(a, l, v, turn);
     }
 }

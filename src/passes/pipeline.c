@@ -84,6 +84,7 @@
     X(fuse_rotary, FUSE, false, 1e-6)         /* rotary position embeddings */                     \
     X(heads_product, FUSE, false, 0)          /* heads where a plain product reads them */         \
     X(heads_dce, FUSE, true, 0)               /* the product that it replaced */                   \
+    X(attention_forms, FUSE, false, 1e-6)     /* attention operators as the one with kernels */    \
     X(fuse_attention, FUSE, false, 1e-6)      /* softmax(q k^T) v as one node */                   \
     X(attention_dce, FUSE, true, 0)           /* its parts, before readers are counted */          \
     X(fuse_cache, FUSE, false, 0)             /* past and present keys and values into it */       \

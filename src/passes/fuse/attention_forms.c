@@ -1,0 +1,208 @@
+/* attention_forms.c -- attention operators as cameo.Attention, which has kernels.
+ *
+ *     y, pk, pv = Attention(q, k, v, mask, past_k, past_v) {q_num_heads=8, kv_num_heads=2}
+ *  becomes
+ *     y, pk, pv = cameo.Attention(q, k, v, _, mask, past_k, past_v) {q_num_heads=8, ...}
+ *
+ * and com.microsoft.MultiHeadAttention likewise, a constant bias of its projections as Adds before. A mask of bools
+ * stays a mask, any other is a bias. Left alone: windows, lengths of sequences as inputs, caches that are written in
+ * place, scores as an output, masks that are shorter than the keys, packed operands. Causality counts from the first
+ * query there and from the last here, which is the same where as many keys as queries are fresh.
+ *
+ * needs: types    keeps: types, uses
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+
+#include "passes/match.h"
+
+typedef struct {
+    cm_value *in[7]; /* of cameo.Attention; NULL: absent */
+    int64_t heads, kv_heads, size, v_size;
+    bool q_by_heads, kv_by_heads; /* of rank 4 */
+    double scale, softcap;
+    bool causal;
+    cm_value *projection_bias;
+} form;
+
+static cm_value *input(const cm_node *n, int i)
+{
+    return i < n->n_in ? n->in[i] : NULL;
+}
+
+/* Is axis a of v a number of at least 1? */
+static bool read_size(const cm_value *v, int axis, int64_t *out)
+{
+    *out = v->type.dims[axis];
+    return cm_dim_is_size(v->type.dims[axis]) && *out > 0;
+}
+
+/* The length of k and v, with what came before. */
+static cm_dim total_of(const cm_network *g, const form *f)
+{
+    int seq = cm_rank(f->in[1]) == 4 ? 2 : 1;
+    cm_dim fresh = f->in[1]->type.dims[seq];
+    return f->in[5] ? cm_dim_add(g->dims, fresh, f->in[5]->type.dims[2]) : fresh;
+}
+
+/* A mask that covers every key: of bools to input 4, else to 3. */
+static bool take_mask(const cm_network *g, form *f, cm_value *mask)
+{
+    int rank = cm_rank(mask);
+    if (!mask)
+        return true;
+    if (rank < 1 || rank > 4 || mask->type.dims[rank - 1] != total_of(g, f))
+        return false;
+    if (mask->type.dtype != CM_BOOL && !cm_is_float(mask))
+        return false;
+    f->in[mask->type.dtype == CM_BOOL ? 4 : 3] = mask;
+    return true;
+}
+
+/* Ranks known, keys and values of the same rank, past ones of rank 4. */
+static bool take_operands(const cm_node *n, form *f, int past)
+{
+    for (int i = 0; i < 3; i++)
+        if (!(f->in[i] = input(n, i)) || !cm_is_float(f->in[i]))
+            return false;
+    f->in[5] = input(n, past);
+    f->in[6] = input(n, past + 1);
+    if ((f->in[5] && cm_rank(f->in[5]) != 4) || (f->in[6] && cm_rank(f->in[6]) != 4))
+        return false;
+    int q = cm_rank(f->in[0]), k = cm_rank(f->in[1]);
+    if ((q != 3 && q != 4) || (k != 3 && k != 4) || cm_rank(f->in[2]) != k)
+        return false;
+    f->q_by_heads = q == 4;
+    f->kv_by_heads = k == 4;
+    return !f->causal || f->in[0]->type.dims[q == 4 ? 2 : 1] == f->in[1]->type.dims[k == 4 ? 2 : 1];
+}
+
+/* Sizes of heads of v, which has `heads` of them. */
+static bool read_head(const cm_value *v, int64_t heads, int64_t *out)
+{
+    int64_t columns;
+    if (cm_rank(v) == 4)
+        return read_size(v, 3, out);
+    if (heads < 1 || !read_size(v, 2, &columns) || columns % heads)
+        return false;
+    *out = columns / heads;
+    return true;
+}
+
+static bool read_attention(const cm_node *n, form *f)
+{
+    f->causal = cm_int(n, "is_causal") != 0;
+    if (input(n, 6) || (n->n_out > 3 && n->out[3]) || cm_int(n, "left_window_size") >= 0 ||
+        cm_int(n, "right_window_size") >= 0 || !take_operands(n, f, 4) ||
+        cm_rank(f->in[0]) != cm_rank(f->in[1]))
+        return false;
+    f->heads = cm_int(n, "q_num_heads");
+    f->kv_heads = cm_int(n, "kv_num_heads");
+    if (cm_rank(f->in[0]) == 4 &&
+        (!read_size(f->in[0], 1, &f->heads) || !read_size(f->in[1], 1, &f->kv_heads)))
+        return false;
+    if (!read_head(f->in[0], f->heads, &f->size) || !read_head(f->in[2], f->kv_heads, &f->v_size))
+        return false;
+    f->scale = cm_attr_has(n->op->attrs, n->attr, "scale") ? cm_float(n, "scale")
+                                                           : 1 / sqrt((double)f->size);
+    f->softcap = cm_float(n, "softcap");
+    return take_mask(n->network, f, input(n, 3));
+}
+
+static bool read_multi_head(const cm_node *n, form *f)
+{
+    f->causal = cm_int(n, "unidirectional") != 0;
+    if (input(n, 4) || input(n, 8) || input(n, 9) || (n->n_out > 3 && n->out[3]) ||
+        !take_operands(n, f, 6) || cm_rank(f->in[0]) != 3)
+        return false;
+    bool cached = cm_rank(f->in[1]) == 4;
+    if (cached)
+        f->in[5] = f->in[6] = NULL; /* not looked at beside a finished cache */
+    f->heads = f->kv_heads = cm_int(n, "num_heads");
+    f->projection_bias = input(n, 3);
+    if (f->projection_bias && (cached || !cm_is_const(f->projection_bias)))
+        return false;
+    if (!read_head(f->in[0], f->heads, &f->size) || !read_head(f->in[2], f->heads, &f->v_size))
+        return false;
+    double scale = cm_attr_has(n->op->attrs, n->attr, "scale") ? cm_float(n, "scale") : 0;
+    f->scale = scale != 0 ? scale : 1 / sqrt((double)f->size);
+    return take_mask(n->network, f, input(n, 5));
+}
+
+/* ---- Rewriting ------------------------------------------------------------------------------ */
+
+/* Queries, keys and values with their part of the bias. */
+static cm_status add_biases(cm_rewriter *rw, cm_node *n, form *f)
+{
+    const double *all;
+    int64_t count, at = 0;
+    if (!f->projection_bias)
+        return CM_OK;
+    CM_TRY(cm_const_f64(rw->cx, f->projection_bias, &all, &count));
+    for (int i = 0; i < 3; i++) {
+        int64_t columns = f->heads * (i == 2 ? f->v_size : f->size);
+        cm_node *sum;
+        cm_value *in[2] = {f->in[i]};
+        CM_TRY(cm_make_const_f64(rw->cx, n->network, NULL, f->projection_bias->type.dtype, 1,
+                                 &columns, all + at, &in[1]));
+        CM_TRY(cm_make(rw, n, CM_OP_ADD, n, in, 2, 1, &sum));
+        f->in[i] = sum->out[0];
+        at += columns;
+    }
+    return CM_OK;
+}
+
+static cm_status make_attr(cm_rewriter *rw, cm_network *g, const form *f, void **out)
+{
+    const cm_op_id op = CM_OP_FUSED_ATTENTION;
+    void *a;
+    CM_TRY(cm_new_attr(rw->cx, g, op, &a));
+    CM_TRY(cm_attr_put_int(rw->cx, op, a, "q_num_heads", f->heads));
+    CM_TRY(cm_attr_put_int(rw->cx, op, a, "kv_num_heads", f->kv_heads));
+    CM_TRY(cm_attr_put_int(rw->cx, op, a, "head_size", f->size));
+    CM_TRY(cm_attr_put_int(rw->cx, op, a, "v_head_size", f->v_size));
+    CM_TRY(cm_attr_put_float(rw->cx, op, a, "scale", f->scale));
+    if (f->softcap != 0)
+        CM_TRY(cm_attr_put_float(rw->cx, op, a, "softcap", f->softcap));
+    if (f->causal)
+        CM_TRY(cm_attr_put_int(rw->cx, op, a, "is_causal", 1));
+    static const char *const names[] = {"q_layout", "k_layout", "v_layout", "y_layout"};
+    const bool of_heads[] = {f->q_by_heads, f->kv_by_heads, f->kv_by_heads, f->q_by_heads};
+    for (int i = 0; i < CM_COUNT(names); i++)
+        if (of_heads[i])
+            CM_TRY(cm_attr_put_string(rw->cx, g, op, a, names[i], "bhsd"));
+    *out = a;
+    return CM_OK;
+}
+
+static cm_status rewrite(cm_rewriter *rw, cm_node *n, form *f)
+{
+    void *attr;
+    cm_node *m;
+    int n_in = 7, n_out = n->n_out < 3 ? n->n_out : 3;
+    CM_TRY(add_biases(rw, n, f));
+    CM_TRY(make_attr(rw, n->network, f, &attr));
+    while (!f->in[n_in - 1])
+        n_in--;
+    CM_TRY(cm_make_with(rw, n, CM_OP_FUSED_ATTENTION, attr, n, f->in, n_in, n_out, &m));
+    for (int o = 1; o < n_out; o++)
+        if (n->out[o])
+            CM_TRY(cm_replace_uses(rw->cx, n->out[o], m->out[o]));
+    return cm_replace(rw, n, m->out[0], m);
+}
+
+CM_PASS(attention_forms)
+{
+    CM_FOR_NODES (n, g) {
+        form f = {.causal = false};
+        bool fits = cm_is(n, CM_OP_ATTENTION)                 ? read_attention(n, &f)
+                    : cm_is(n, CM_OP_MS_MULTI_HEAD_ATTENTION) ? read_multi_head(n, &f)
+                                                              : false;
+        if (!fits || !n->out[0])
+            continue;
+        if (!cm_rewrite(rw, n))
+            return CM_OK;
+        CM_TRY(rewrite(rw, n, &f));
+    }
+    return CM_OK;
+}

@@ -164,6 +164,55 @@ static void test_large(void **state)
     }
 }
 
+/* Axes in any order: batch, rows and columns by their letters. */
+static void test_einsum(void **state)
+{
+    (void)state;
+    static const product cases[] = {
+        {.op = "Einsum",
+         .attributes = " {equation=\"bxaz,byaz->baxy\"}",
+         .type = "f32",
+         .k = 9,
+         .a = {4, {2, 7, 3, 9}},
+         .b = {4, {2, 5, 3, 9}},
+         .out = {4, {2, 3, 7, 5}}},
+        {.op = "Einsum",
+         .attributes = " {equation=\"bxaz,qyaz->bxay\"}",
+         .type = "f32",
+         .k = 9,
+         .a = {4, {2, 7, 3, 9}},
+         .b = {4, {1, 35, 3, 9}},
+         .out = {4, {2, 7, 3, 35}}},
+        {.op = "Einsum",
+         .attributes = " {equation=\"zxa, azy -> axy\"}",
+         .type = "f32",
+         .k = 40,
+         .a = {3, {40, 7, 3}},
+         .b = {3, {3, 40, 17}},
+         .out = {3, {3, 7, 17}}},
+        {.op = "Einsum",
+         .attributes = " {equation=\"ixz,jzy->ijxy\"}",
+         .type = "f32",
+         .k = 8,
+         .a = {3, {2, 7, 8}},
+         .b = {3, {3, 8, 17}},
+         .out = {4, {2, 3, 7, 17}}},
+        {.op = "Einsum",
+         .attributes = " {equation=\"az,az->a\"}",
+         .type = "f32",
+         .k = 30,
+         .a = {2, {5, 30}},
+         .b = {2, {5, 30}},
+         .out = {1, {5}}},
+    };
+    for (int i = 0; i < CM_COUNT(cases); i++)
+        for (int program = -1; program < 3; program++) {
+            product p = cases[i];
+            p.program = program;
+            check(&p, 0, NULL, program < 0);
+        }
+}
+
 /* Sizes of 0 are for the reference; they must not reach a tactic. */
 static void test_empty(void **state)
 {
@@ -345,9 +394,9 @@ static void test_half(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),   cmocka_unit_test(test_large), cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_batches), cmocka_unit_test(test_forms), cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_hurt),    cmocka_unit_test(test_half),
+        cmocka_unit_test(test_sizes), cmocka_unit_test(test_large),   cmocka_unit_test(test_einsum),
+        cmocka_unit_test(test_empty), cmocka_unit_test(test_batches), cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_gemm),  cmocka_unit_test(test_hurt),    cmocka_unit_test(test_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "ops/problem.h"
 
 bool cm_problem_softmax(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p);
+bool cm_problem_fused_softmax(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p);
 bool cm_problem_lp_norm(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p);
 bool cm_problem_layer_norm(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p);
 bool cm_problem_skip_norm(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p);
@@ -78,6 +79,19 @@ bool cm_problem_softmax(cm_arena *arena, const cm_op *op, const void *attr, cm_p
     *r = none;
     r->kind = op->id == CM_OP_SOFTMAX ? CM_ROWS_SOFTMAX : CM_ROWS_LOG_SOFTMAX;
     return cm_problem_wants(p, 0) && set_rows(r, p->in[0], cm_attr_int(op, attr, "axis"), 1);
+}
+
+/* Over several axes, the last ones. */
+bool cm_problem_fused_softmax(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p)
+{
+    (void)arena;
+    cm_rows *r = &p->as.rows;
+    *r = none;
+    r->kind = cm_attr_int(op, attr, "log") ? CM_ROWS_LOG_SOFTMAX : CM_ROWS_SOFTMAX;
+    int64_t count = cm_attr_int(op, attr, "count");
+    return cm_problem_wants(p, 0) && count >= 1 && count <= p->in[0]->rank &&
+           set_rows(r, p->in[0], cm_attr_int(op, attr, "axis"), (int)count) &&
+           r->axis + r->n_axes == p->in[0]->rank;
 }
 
 bool cm_problem_lp_norm(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p)

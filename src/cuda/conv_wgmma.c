@@ -1,5 +1,6 @@
 /* conv_wgmma.c -- convolutions on sm_90 as products of warp groups with a gathered operand.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "base/size.h"
 #include "cuda/conv.h"
 #include "cuda/wgmma.h"
 
@@ -36,13 +37,18 @@ int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     return cm_wgmma_choose(&g, &e, false, out);
 }
 
+/* What gathering takes beside the products: at first, and for each tile of k. */
+static const double GATHER_NS = 1500, GATHER_STEP_NS = 100;
+
 double cm_cuda_conv_wgmma_cost(const cm_problem *p, const cm_knobs *k)
 {
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
     cm_extent e = cm_gpu_conv_extent(p);
     cm_wgmma w = cm_wgmma_of_knobs(k);
-    return cm_wgmma_cost(&g, &w, &e);
+    double busiest = (double)cm_ceil_div(cm_wgmma_places(&w, &e), g.multiprocessors);
+    double steps = busiest * (double)cm_ceil_div(e.k * e.element, CM_WGMMA_LINE);
+    return cm_wgmma_cost(&g, &w, &e) + GATHER_NS + steps * GATHER_STEP_NS;
 }
 
 static void describe_weights(wgmma_state *s, const cm_problem *p, const cm_wgmma *w)

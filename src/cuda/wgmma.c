@@ -9,8 +9,8 @@ static const struct {
     cm_wgmma w;
     double efficiency; /* of the matrix units, between beginning and end of a tile */
 } settings[] = {
-    {{256, 4, 1, 2}, 0.97}, {{256, 4, 1, 1}, 0.93}, {{128, 3, 2, 1}, 0.88}, {{128, 6, 1, 2}, 0.84},
-    {{128, 6, 1, 1}, 0.80}, {{64, 4, 2, 1}, 0.65},  {{64, 8, 1, 1}, 0.60},
+    {{256, 4, 1, 1}, 1.00}, {{192, 5, 1, 1}, 0.98}, {{128, 6, 1, 1}, 0.97}, {{256, 4, 1, 2}, 0.99},
+    {{64, 8, 1, 1}, 0.85},  {{128, 3, 2, 1}, 0.76}, {{64, 4, 2, 1}, 0.67},
 };
 
 cm_wgmma cm_wgmma_of_knobs(const cm_knobs *k)
@@ -38,7 +38,7 @@ size_t cm_wgmma_shared(const cm_wgmma *w)
 }
 
 /* What a multiprocessor needs to hand out one result, and a block to begin. */
-static const double RESULT_NS = 0.07, BEGIN_NS = 3000;
+static const double RESULT_NS = 0.045, BEGIN_NS = 500;
 
 double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e)
 {

@@ -18,7 +18,7 @@ enum {
     A_CHUNKS = LINE / 16,
     GATHERERS = 128,
     THREADS = CONSUMERS * 128 + GATHERERS,
-    BEHIND = 2, // stages that a thread's copies may be on their way
+    BEHIND = STAGES - 2, // stages that a thread's copies may be on their way
 };
 // Chunks as the bulk copies swizzle them.
 template <int CHUNKS, int ACROSS> DEVICE u32 chunk_at(int line, int chunk)

@@ -55,7 +55,9 @@ double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *
     double busiest = (double)cm_ceil_div(cm_wgmma_places(w, e) * w->together, g->multiprocessors);
     /* One block of two that are meant to share a multiprocessor waits more. */
     double alone = w->per_multiprocessor == 2 && busiest < 2 ? 1.4 : 1;
-    double compute = busiest * (tile * alone + out), memory = e->bytes / (g->read_gbs * 0.8);
+    /* With few rows all is waiting for B, and few blocks ask for it. */
+    double few = e->m < CM_WGMMA_ROWS / 2 ? 1.8 : 1;
+    double compute = busiest * (tile * alone * few + out), memory = e->bytes / (g->read_gbs * 0.8);
     return g->launch_ns + BEGIN_NS + (compute > memory ? compute : memory);
 }
 

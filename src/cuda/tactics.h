@@ -13,6 +13,9 @@ extern const cm_backend cm_backend_cuda;
 /* clang-format off */
 /* X(KIND, stem): one line a kind. */
 #define CM_CUDA_TABLES(X) \
+    X(POOL, pool) \
+    X(RESIZE, resize) \
+    X(SORT, sort) \
     X(GATHER, gather) \
     X(QUANTISE, quant) \
     X(POINTWISE, pointwise) \

@@ -5,8 +5,9 @@
 static void top_k(void **state)
 {
     (void)state;
-    static const int64_t sizes[][2] = {{1, 1},     {5, 0},    {5, 5},     {64, 2},  {1000, 50},
-                                       {300, 100}, {777, 65}, {500, 500}, {70, 64}, {4000, 1}};
+    static const int64_t sizes[][2] = {{1, 1},     {5, 0},     {5, 5},     {64, 2},
+                                       {1000, 50}, {300, 100}, {777, 65},  {500, 500},
+                                       {70, 64},   {4000, 1},  {9000, 50}, {6000, 5000}};
     for (int i = 0; i < CM_COUNT(sizes); i++)
         for (int form = 0; form < 8; form++) {
             char text[256];

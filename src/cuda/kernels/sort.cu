@@ -1,0 +1,196 @@
+// sort.cu -- the first of rows, running sums.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Generated before this: ELEMENT; for sums SUM (what is added up in), WARPS (for each row), EXCLUSIVE, REVERSE; for the
+// first ones LARGEST, FLOATS, THREADS (a block has one row).
+#include "common.cuh"
+#include "elements.cuh"
+
+struct rows {
+    const ELEMENT *x;
+    ELEMENT *y;   // NULL: not wanted
+    i64 *indices; // NULL: not wanted
+    i64 outer, n, inner, k;
+};
+
+#ifdef SUM
+// Rows of 32 * WARPS threads, FEW elements each at a time; what came before is carried.
+extern "C" __global__ void __launch_bounds__(256) running_sums(const rows a)
+{
+    const int few = 4, lanes = 32 * WARPS, rows_here = 8 / WARPS;
+    __shared__ SUM of_warp[8];
+    const int lane = threadIdx.x % lanes, group = threadIdx.x / lanes, warp = threadIdx.x / 32;
+    const i64 n_rows = a.outer * a.inner;
+    for (i64 first = (i64)blockIdx.x * rows_here; first < n_rows; first += (i64)gridDim.x * rows_here) {
+        const i64 row = first + group, outer = row / a.inner;
+        const i64 base = outer * a.n * a.inner + (row - outer * a.inner);
+        SUM carry = 0;
+        for (i64 from = 0; from < a.n; from += lanes * few) {
+            SUM before[few], sum = 0;
+#pragma unroll
+            for (int i = 0; i < few; i++) {
+                i64 at = from + lane * few + i;
+                bool inside = row < n_rows && at < a.n;
+                i64 place = base + (REVERSE ? a.n - 1 - at : at) * a.inner;
+                before[i] = sum;
+                sum += inside ? get<SUM, ELEMENT>(a.x[place]) : (SUM)0;
+                if (!EXCLUSIVE)
+                    before[i] = sum;
+            }
+            SUM up = sum; // of the threads up to this one
+#pragma unroll
+            for (int d = 1; d < 32; d *= 2) {
+                SUM v = __shfl_up_sync(~0u, up, d);
+                up += threadIdx.x % 32 >= d ? v : (SUM)0;
+            }
+            SUM all = __shfl_sync(~0u, up, 31), base_sum = carry;
+            if (WARPS > 1) {
+                __syncthreads(); // what was there has been read
+                if (threadIdx.x % 32 == 31)
+                    of_warp[warp] = up;
+                __syncthreads();
+                all = 0;
+#pragma unroll
+                for (int w = 0; w < WARPS; w++) {
+                    SUM v = of_warp[group * WARPS + w];
+                    base_sum += w < warp % WARPS ? v : (SUM)0;
+                    all += v;
+                }
+            }
+            base_sum += up - sum;
+#pragma unroll
+            for (int i = 0; i < few; i++) {
+                i64 at = from + lane * few + i;
+                i64 place = base + (REVERSE ? a.n - 1 - at : at) * a.inner;
+                if (row < n_rows && at < a.n)
+                    a.y[place] = element<ELEMENT>::put((SUM)(base_sum + before[i]));
+            }
+            carry += all;
+        }
+    }
+}
+
+// A thread for each row: rows are side by side.
+extern "C" __global__ void __launch_bounds__(256) running_columns(const rows a)
+{
+    const i64 n_rows = a.outer * a.inner, step = (i64)gridDim.x * blockDim.x;
+    for (i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x; row < n_rows; row += step) {
+        const i64 outer = row / a.inner;
+        const i64 base = outer * a.n * a.inner + (row - outer * a.inner);
+        SUM sum = 0;
+        for (i64 at = 0; at < a.n; at++) {
+            i64 place = base + (REVERSE ? a.n - 1 - at : at) * a.inner;
+            SUM before = sum;
+            sum += get<SUM, ELEMENT>(a.x[place]);
+            a.y[place] = element<ELEMENT>::put(EXCLUSIVE ? before : sum);
+        }
+    }
+}
+#endif
+
+#ifdef LARGEST
+enum { MOST = 4096 }; // that are sorted
+
+// Small keys come first: the number's order above, its index below. -0 is 0, NaN the largest.
+DEVICE u64 key_of(ELEMENT e, i64 i)
+{
+    u32 up;
+#if FLOATS
+    float x = get<float, ELEMENT>(e) + 0.0f;
+    u32 bits = __float_as_uint(x);
+    up = x != x ? ~0u : bits ^ ((u32)((int)bits >> 31) | 0x80000000u);
+#else
+    up = (u32)(get<i64, ELEMENT>(e) + 0x80000000ll);
+#if UNSIGNED
+    up = (u32)get<i64, ELEMENT>(e);
+#endif
+#endif
+    return (u64)(LARGEST ? ~up : up) << 32 | (u64)i;
+}
+
+// The k-th key of a row: digit by digit, from the highest.
+DEVICE u64 last_key(const rows &a, i64 base)
+{
+    __shared__ u32 count[256];
+    __shared__ u64 found;
+    __shared__ u32 left;
+    u64 prefix = 0, mask = 0;
+    u32 k = (u32)a.k;
+    for (int shift = 56; shift >= 0; shift -= 8) {
+        for (int i = threadIdx.x; i < 256; i += THREADS)
+            count[i] = 0;
+        __syncthreads();
+        for (i64 i = threadIdx.x; i < a.n; i += THREADS) {
+            u64 key = key_of(a.x[base + i * a.inner], i);
+            if ((key & mask) == prefix)
+                atomicAdd(&count[key >> shift & 255], 1u);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            u32 sum = 0, bin = 0;
+            for (; sum + count[bin] < k; bin++)
+                sum += count[bin];
+            found = prefix | (u64)bin << shift;
+            left = k - sum == count[bin] ? 0 : k - sum; // 0: all of the bin are wanted
+        }
+        __syncthreads();
+        prefix = found;
+        mask |= 255ull << shift;
+        k = left;
+        if (k == 0)
+            return prefix | ~mask;
+    }
+    return prefix;
+}
+
+DEVICE void sort_keys(u64 *keys, int n)
+{
+    for (int size = 2; size <= n; size *= 2)
+        for (int apart = size / 2; apart > 0; apart /= 2) {
+            __syncthreads();
+            for (int i = threadIdx.x; i < n / 2; i += THREADS) {
+                int lo = i / apart * 2 * apart + i % apart, hi = lo + apart;
+                bool up = (lo & size) == 0;
+                u64 p = keys[lo], q = keys[hi];
+                if ((p > q) == up) {
+                    keys[lo] = q;
+                    keys[hi] = p;
+                }
+            }
+        }
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) top_k(const rows a)
+{
+    __shared__ u64 keys[MOST];
+    __shared__ u32 n_keys;
+    for (i64 row = blockIdx.x; row < a.outer * a.inner; row += gridDim.x) {
+        const i64 outer = row / a.inner, column = row - outer * a.inner;
+        const i64 base = outer * a.n * a.inner + column;
+        int n = 2;
+        __syncthreads(); // the row before has been written
+        if (threadIdx.x == 0)
+            n_keys = 0;
+        const u64 last = a.n <= MOST ? ~0ull : last_key(a, base);
+        while (n < (a.n <= MOST ? a.n : a.k))
+            n *= 2;
+        for (int i = threadIdx.x; i < n; i += THREADS)
+            keys[i] = ~0ull;
+        __syncthreads();
+        for (i64 i = threadIdx.x; i < a.n; i += THREADS) {
+            u64 key = key_of(a.x[base + i * a.inner], i);
+            if (key <= last)
+                keys[a.n <= MOST ? (u32)i : atomicAdd(&n_keys, 1u)] = key;
+        }
+        sort_keys(keys, n);
+        for (i64 i = threadIdx.x; i < a.k; i += THREADS) {
+            i64 at = (i64)(keys[i] & 0xffffffffu), to = (outer * a.k + i) * a.inner + column;
+            if (a.y)
+                a.y[to] = a.x[base + at * a.inner];
+            if (a.indices)
+                a.indices[to] = at;
+        }
+    }
+}
+#endif

@@ -37,10 +37,10 @@ static cm_device_constant *find(const cm_engine *e, const cm_device_constant *wa
 }
 
 /* Through memory of the host, packed there where that is wanted. */
-static cm_status upload(cm_ctx *cx, cm_context *c, const cm_solution *sol, cm_device_constant *k)
+static cm_status upload(cm_ctx *cx, cm_context *c, const cm_solution *sol, const void *from,
+                        cm_device_constant *k)
 {
     cm_device_state *d = c->device;
-    const void *from = c->engine->values[k->value].data;
     void *packed = NULL;
     if (k->tactic) {
         packed = cm_alloc(c->allocator, k->bytes, CM_MEMORY_ALIGN);
@@ -59,7 +59,7 @@ static cm_status upload(cm_ctx *cx, cm_context *c, const cm_solution *sol, cm_de
     return st;
 }
 
-static cm_status add(cm_ctx *cx, cm_context *c, const cm_solution *sol,
+static cm_status add(cm_ctx *cx, cm_context *c, const cm_solution *sol, const void *from,
                      const cm_device_constant *want, cm_device_constant **out)
 {
     cm_engine *e = c->engine;
@@ -69,7 +69,7 @@ static cm_status add(cm_ctx *cx, cm_context *c, const cm_solution *sol,
     if (!k)
         return cm_fail_memory(cx);
     *k = *want;
-    cm_status st = upload(cx, c, sol, k);
+    cm_status st = upload(cx, c, sol, from, k);
     if (st == CM_OK) /* one more count of it, ours */
         st = k->api->open(cx, &here, &k->device);
     if (st != CM_OK) {
@@ -100,9 +100,11 @@ cm_status cm_device_weight(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
                                .bytes = packed};
     if (!packed && !cm_tensor_bytes(sol->in[input], &want.bytes))
         return cm_fail_memory(cx);
+    const void *from;
+    CM_TRY(cm_plain_constant(cx, c->engine, v, &from)); /* the plan may have it as a CPU wants it */
     pthread_mutex_lock(&c->engine->packing);
     cm_device_constant *k = find(c->engine, &want);
-    cm_status st = k ? CM_OK : add(cx, c, sol, &want, &k);
+    cm_status st = k ? CM_OK : add(cx, c, sol, from, &want, &k);
     if (st == CM_OK)
         *out = k->data;
     pthread_mutex_unlock(&c->engine->packing);

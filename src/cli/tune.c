@@ -42,6 +42,8 @@ static const cm_cli_option table[] = {
     CM_PLUGINS_OPTION(tune_options, model.plugins),
     {"threads", "N", "threads that contexts will run with (0: one per core)", CM_OPT_INT,
      offsetof(tune_options, model.threads)},
+    {"target", "TARGET", "what to tune for: cpu, cuda or cuda:1 (default cpu)", CM_OPT_TEXT,
+     offsetof(tune_options, model.target)},
     {"isa", "LEVEL", "use no more than generic, avx2, avx512 or amx", CM_OPT_TEXT,
      offsetof(tune_options, model.isa)},
 };

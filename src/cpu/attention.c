@@ -27,6 +27,16 @@ bool cm_attention_has_present(const cm_problem *p, int which)
     return 1 + which < p->n_out && p->out[1 + which];
 }
 
+/* Rows of tiles are cut along the last axis; an axis of size 1 must not seem to lie inside it. */
+static bool is_last_innermost(const cm_tensor *t)
+{
+    const int last = t->rank - 1;
+    for (int a = 0; a < last; a++)
+        if (t->dims[last] > 1 && t->strides[a] <= t->strides[last])
+            return false;
+    return true;
+}
+
 static const char *reject(const cm_problem *p)
 {
     for (int i = Q; i <= PAST_V; i++)
@@ -41,7 +51,7 @@ static const char *reject(const cm_problem *p)
         if (cm_attention_has_present(p, which) && !cm_tensor_is_dense(p->out[1 + which]))
             return "an output is strided";
     if (p->out[0]->dtype != CM_F32 || p->epilogue) {
-        if (!cm_tensor_is_dense(p->out[0]))
+        if (!cm_tensor_is_dense(p->out[0]) || !is_last_innermost(p->out[0]))
             return "the output is strided";
         return cm_epilogue_reject(p, 1);
     }

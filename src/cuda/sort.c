@@ -93,7 +93,8 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
                  cm_gpu_element(t), sum_type(t), warps, s->exclusive, s->reverse);
     }
     int64_t most = cm_gpu_blocks(&p->target, INT64_MAX / 2);
-    st->grid = (cm_grid){.blocks = {(unsigned)cm_min_i64(blocks, most)}, .threads = {(unsigned)threads}};
+    st->grid =
+        (cm_grid){.blocks = {(unsigned)cm_min_i64(blocks, most)}, .threads = {(unsigned)threads}};
     return cm_gpu_kernel(cx, d, &text, 0, &st->kernel);
 }
 
@@ -106,8 +107,13 @@ static cm_status run(const cm_run *r)
         const void *x;
         void *y, *indices;
         int64_t outer, n, inner, k;
-    } a = {r->in[0], p->out[0] ? r->out[0] : NULL, p->n_out > 1 && p->out[1] ? r->out[1] : NULL,
-           s->outer, s->n, s->inner, s->k};
+    } a = {r->in[0],
+           p->out[0] ? r->out[0] : NULL,
+           p->n_out > 1 && p->out[1] ? r->out[1] : NULL,
+           s->outer,
+           s->n,
+           s->inner,
+           s->k};
     return st->kernel ? cm_gpu_launch(r, st->kernel, &st->grid, (void *[]){&a}) : CM_OK;
 }
 

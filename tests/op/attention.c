@@ -182,6 +182,9 @@ static void halves(void **state)
                "y, nk, nv = cameo.Attention(x, x, x, _, _, pk, pv) {" HEADS(
                    3, 3, 8, 8) ", offsets=[0,24,48]}\nreturn y, nk, nv\n",
                8e-3, -1, 1, 0);
+    check_with("x: f16[1,1,72]\ny = cameo.Attention(x, x, x) {" HEADS(
+                   3, 3, 8, 8) ", offsets=[0,24,48]}\nreturn y\n",
+               1e-3, -1, 1, 0);
 }
 
 /* What matrix units do: several tiles of rows and of keys, none of them full, and all that may become of scores. */

@@ -4,7 +4,8 @@
  *
  * CAMEO_TEST_TARGET in the environment chooses: "cpu" and "cuda" run these tactics only (a missing GPU is
  * then a failure), "sm_75,sm_90" compiles the kernels of every tactic that takes a case for these classes
- * and runs nothing; CAMEO_TEST_CASES=3 no more than so many cases of each tactic. Without it the CPU's run, and the GPU's where there is one. */
+ * and runs nothing; CAMEO_TEST_CASES=3 no more than so many cases of each tactic,
+ * which share its settings among them. Without it the CPU's run, and the GPU's where there is one. */
 #ifndef CM_TESTS_OP_HARNESS_CUDA_H
 #define CM_TESTS_OP_HARNESS_CUDA_H
 
@@ -174,8 +175,9 @@ static void op_run_device(op_state *s, op_targets_state *g, const cm_problem *p,
     op_compare_device(s, g, p, what, &x, fault);
 }
 
-/* Has this tactic been compiled for this class often enough? */
-static bool op_enough(const op_targets_state *g, const cm_tactic *t, int device)
+/* Settings begin, begin + step ... of a case are due; false: the tactic has had enough cases. */
+static bool op_turn(const op_targets_state *g, const cm_tactic *t, int device, int *begin,
+                    int *step)
 {
     enum { MOST = 512 };
     static struct {
@@ -184,24 +186,28 @@ static bool op_enough(const op_targets_state *g, const cm_tactic *t, int device)
     } seen[MOST];
     const char *limit = getenv("CAMEO_TEST_CASES");
     int i = 0;
+    *begin = 0;
+    *step = 1;
     if (g->stream || !limit)
-        return false;
+        return true;
     while (i < MOST && seen[i].tactic && (seen[i].tactic != t || seen[i].device != device))
         i++;
     assert_true(i < MOST);
     seen[i].tactic = t;
     seen[i].device = device;
-    return seen[i].n++ >= atoi(limit);
+    *begin = seen[i].n++;
+    *step = atoi(limit);
+    return *begin < *step;
 }
 
 static void op_device_tactic(op_state *s, op_targets_state *g, cm_device *d, cm_problem *p,
-                             const cm_tactic *t, const char *layouts)
+                             const cm_tactic *t, const char *layouts, int begin, int step)
 {
     cm_knobs *knobs = malloc(CM_MAX_KNOBS * sizeof *knobs);
     memset(knobs, 0, sizeof *knobs);
     int n_knobs = t->knobs ? t->knobs(p, knobs) : 1;
     assert_in_range(n_knobs, 1, CM_MAX_KNOBS);
-    for (int k = 0; k < n_knobs; k++) {
+    for (int k = begin; k < n_knobs; k += step) {
         char what[256];
         const void *ready = NULL;
         cm_arena_mark mark = cm_arena_save(&s->scratch);
@@ -222,7 +228,7 @@ static void op_device_tactic(op_state *s, op_targets_state *g, cm_device *d, cm_
 static void op_device_tactics(op_state *s, const cm_problem *problem, const char *layouts)
 {
     op_targets_state *g = op_targets();
-    int n;
+    int n, begin, step;
     const cm_tactic *rows = cm_backend_for(CM_DEVICE_CUDA)->tactics(problem->kind, &n);
     for (int c = 0; c < g->n; c++) {
         cm_problem p = *problem;
@@ -230,8 +236,8 @@ static void op_device_tactics(op_state *s, const cm_problem *problem, const char
         p.threads = 1;
         for (int i = 0; i < n; i++)
             if (rows[i].level <= p.target.level && !rows[i].reject(&p) &&
-                !op_enough(g, &rows[i], c))
-                op_device_tactic(s, g, g->devices[c], &p, &rows[i], layouts);
+                op_turn(g, &rows[i], c, &begin, &step))
+                op_device_tactic(s, g, g->devices[c], &p, &rows[i], layouts, begin, step);
     }
     if (!g->cpu)
         s->c->ran += OP_NOT_COUNTED;

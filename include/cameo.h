@@ -247,10 +247,11 @@ typedef struct cameo_build_options {
     cameo_pack pack;
     int n_shapes; /* to measure and pack for; with a dim open and no shape nothing is */
     const cameo_shape *shapes;
+    const char *precision; /* "fp32" (also when NULL), "tf32", "fp16" or "bf16"; what a build lowered stays so */
 } cameo_build_options;
 #define CAMEO_BUILD_OPTIONS_INIT \
     {sizeof(cameo_build_options), CAMEO_HOOKS_INIT, false, CAMEO_TUNE_OFF, 0, 0, 0, 0, \
-     CAMEO_PACK_OFF, 0, 0}
+     CAMEO_PACK_OFF, 0, 0, 0}
 
 /* Building optimises the network in place; it can be built again, with the same result. */
 CAMEO_API cameo_status cameo_build_file(cameo_network *network, const cameo_build_options *options,

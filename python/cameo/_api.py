@@ -132,13 +132,14 @@ class Network(_Owner):
 
     def build(self, path: Optional[Path] = None, *, tune: str = "off", tune_seconds: float = 0,
               timing_cache: Optional[Path] = None, threads: int = 0, target: Optional[str] = None, pack: str = "off",
-              shapes: Optional[Mapping[str, Sequence[int]]] = None, strip_weights: bool = False,
+              shapes: Optional[Mapping[str, Sequence[int]]] = None, precision: Optional[str] = None,
+              strip_weights: bool = False,
               log: Optional[Log] = None, progress: Optional[Progress] = None) -> Optional["Engine"]:
         """Makes a plan, in the file `path` or in memory, and opens it.
 
         `tune` "quick" or "full" measures kernels on this machine, for `tune_seconds` at most and with as many
         `threads` as contexts will have; `shapes` says for which sizes where the model leaves them open. `pack` "on" or
-        "all" stores weights as the chosen kernels want them. A plan with `strip_weights` cannot run until `refit` puts
+        "all" stores weights as the chosen kernels want them. `precision` is "fp32", "tf32", "fp16" or "bf16". A plan with `strip_weights` cannot run until `refit` puts
         weights in: None is returned in place of an engine. `progress(what, done, total)` may return False to cancel."""
         options = c.options(c.BuildOptions)
         keep = _hooks(options, log, progress)
@@ -147,6 +148,7 @@ class Network(_Owner):
         options.tune_seconds, options.threads, options.strip_weights = tune_seconds, threads, strip_weights
         options.timing_cache = os.fsencode(timing_cache) if timing_cache is not None else None
         options.target = target.encode() if target else None
+        options.precision = precision.encode() if precision else None
         listed = [(name.encode(), (c_int64 * max(1, len(dims)))(*dims), len(dims))
                   for name, dims in (shapes or {}).items()]
         keep.append(listed)

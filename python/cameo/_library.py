@@ -54,7 +54,7 @@ class Shape(Structure):
 class BuildOptions(Structure):
     _fields_ = [("size", c_size_t), ("hooks", Hooks), ("strip_weights", c_bool), ("tune", c_int),
                 ("tune_seconds", c_double), ("timing_cache", c_char_p), ("threads", c_int), ("target", c_char_p),
-                ("pack", c_int), ("n_shapes", c_int), ("shapes", POINTER(Shape))]
+                ("pack", c_int), ("n_shapes", c_int), ("shapes", POINTER(Shape)), ("precision", c_char_p)]
 
 
 class EngineOptions(Structure):

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/network.h"
+#include "api/recipe.h"
 #include "api/rt_engine.h"
 #include "api/tuned.h"
 
@@ -38,6 +39,23 @@ static cm_status check_shapes(cm_ctx *cx, const cameo_build_options *o)
     return CM_OK;
 }
 
+/* The precision, as plans keep it and as the optimiser wants it. */
+static cm_status read_precision(cm_ctx *cx, const cameo_network *network, const char *precision,
+                                cm_compile_options *co)
+{
+    cm_plan_build *b;
+    cm_recipe r;
+    CM_NEW(cx, cx->arena, b, cm_plan_build);
+    if (network->build)
+        *b = *network->build;
+    CM_TRY(cm_recipe_add(cx, cx->arena, b, "precision", precision));
+    CM_TRY(cm_recipe_parse(cx, cx->arena, b, &r));
+    co->optimise.precision = r.compile.optimise.precision;
+    if (network->build)
+        co->build = b;
+    return CM_OK;
+}
+
 /* What the caller's struct reaches, in ours. */
 static cm_status read_options(cm_ctx *cx, const cameo_network *network,
                               const cameo_build_options *options, cameo_build_options *all,
@@ -55,6 +73,8 @@ static cm_status read_options(cm_ctx *cx, const cameo_network *network,
                        "tune %d, pack %d, %g seconds, %d threads: one is out of range",
                        (int)all->tune, (int)all->pack, all->tune_seconds, all->threads);
     CM_TRY(check_shapes(cx, all));
+    if (all->precision)
+        CM_TRY(read_precision(cx, network, all->precision, co));
     *to = (cm_tuned_options){.tune = {.level = (cm_tune_level)all->tune,
                                       .budget_seconds = all->tune_seconds,
                                       .threads = all->threads,

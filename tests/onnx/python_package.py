@@ -168,6 +168,10 @@ class Package(unittest.TestCase):
                 np.testing.assert_allclose(engine.context(threads=1)(x), x @ w)
                 self.assertTrue(os.path.exists(cache))
             with cameo.Network(path) as network:
+                low = network.build(precision="bf16").context(threads=1)(x)
+                self.assertEqual(low.dtype, np.float32)
+                np.testing.assert_allclose(low, x @ w, rtol=1e-2)
+            with cameo.Network(path) as network:
                 self.assertIsNone(network.build(plan, strip_weights=True))
             with self.assertRaisesRegex(cameo.CameoError, "refit"):
                 cameo.Engine(plan)

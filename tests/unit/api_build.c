@@ -83,6 +83,24 @@ static void networks_run_without_a_plan_and_builds_are_tuned(void **state)
     cameo_network_destroy(n);
 }
 
+static void builds_lower_the_precision(void **state)
+{
+    (void)state;
+    cameo_network *n = product_network();
+    cameo_engine *e;
+    cameo_build_options o = CAMEO_BUILD_OPTIONS_INIT;
+    ok(cameo_engine_from_network(n, &o, &e, &err));
+    const float want = product_of(e);
+    cameo_engine_release(e);
+    o.precision = "bf16";
+    ok(cameo_engine_from_network(n, &o, &e, &err));
+    const float low = product_of(e);
+    cameo_engine_release(e);
+    assert_true(low != want);
+    assert_float_equal(low, want, 1e-2f * want);
+    cameo_network_destroy(n);
+}
+
 static void build_options_out_of_range_are_refused(void **state)
 {
     (void)state;
@@ -108,6 +126,9 @@ static void build_options_out_of_range_are_refused(void **state)
     o = good;
     o.target = "abacus";
     WRONG(cameo_engine_from_network(n, &o, &e, &err));
+    o = good;
+    o.precision = "fp7";
+    WRONG(cameo_engine_from_network(n, &o, &e, &err));
     cameo_network_destroy(n);
 }
 
@@ -115,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_run_without_a_plan_and_builds_are_tuned),
+        cmocka_unit_test(builds_lower_the_precision),
         cmocka_unit_test(build_options_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Opt
 import numpy as np
 
 from . import _library as c
+from ._dlpack import Lent, is_on_gpu
 from ._values import Borrowed, numpy_dtype, python_of
 
 Path = Union[str, "os.PathLike[str]"]
@@ -230,10 +231,13 @@ class Context(_Owner):
         self._index = {p.name: i for i, p in enumerate(self._inputs)}
 
     def run(self, inputs: Union[Mapping[str, Any], Sequence[Any]], *, outputs: Optional[Iterable[str]] = None,
-            copy: bool = True, timeout: float = 0) -> Dict[str, Any]:
-        """Runs once. Inputs by name or in order: arrays, what np.array takes, tensors of other libraries (DLPack),
-        lists for sequences, dicts for maps, None for an absent optional. Outputs by name; with copy=False they are
-        views that the next run overwrites. `timeout` in seconds raises a CameoError, status "cancelled"."""
+            into: Optional[Mapping[str, Any]] = None, copy: bool = True, timeout: float = 0) -> Dict[str, Any]:
+        """Runs once. Inputs by name or in order: arrays, what np.array takes, tensors of other libraries (DLPack;
+        those on the context's GPU are read there), lists for sequences, dicts for maps, None for an absent optional.
+
+        Outputs by name; with copy=False they are views that the next run overwrites. `into` gives outputs memory of
+        the caller's, writable arrays or tensors on the GPU, which are what is returned for them. `timeout` in seconds
+        raises a CameoError, status "cancelled"."""
         self._live()
         named = dict(inputs) if isinstance(inputs, Mapping) else self._in_order(inputs)
         missing = [p.name for p in self._inputs if p.name not in named]
@@ -242,16 +246,50 @@ class Context(_Owner):
             raise ValueError("inputs: %s" % "; ".join(
                 (["missing %s" % ", ".join(missing)] if missing else []) +
                 (["unknown %s (there are %s)" % (", ".join(unknown), ", ".join(self._index))] if unknown else [])))
-        borrowed = Borrowed()
+        borrowed, lent = Borrowed(), []
         try:
             for name, value in named.items():
-                self._set(borrowed, self._index[name], value)
+                self._set(borrowed, lent, self._index[name], value)
+            for name, value in (into or {}).items():
+                self._set_output(lent, name, value)
             c.call("cameo_context_run", self._handle, float(timeout))
             wanted = set(outputs) if outputs is not None else None
-            return {p.name: python_of(c_void_p(c.lib.cameo_context_output_value(self._handle, i)), copy)
+            return {p.name: (into or {}).get(p.name) if p.name in (into or {}) else self._output(i, copy)
                     for i, p in enumerate(self._outputs) if wanted is None or p.name in wanted}
         finally:
+            for name in into or {}:
+                self._take_output_back(name)
             borrowed.close()
+
+    def _output(self, index: int, copy: bool) -> Any:
+        return python_of(c_void_p(c.lib.cameo_context_output_value(self._handle, index)), copy)
+
+    def _output_index(self, name: str) -> int:
+        for i, p in enumerate(self._outputs):
+            if p.name == name:
+                return i
+        raise ValueError("into: unknown %s (there are %s)" % (name, ", ".join(p.name for p in self._outputs)))
+
+    def _set_output(self, lent: list, name: str, value: Any) -> None:
+        index = self._output_index(name)
+        if is_on_gpu(value):
+            lent.append(Lent(value))
+            t = lent[-1].tensor
+            c.call("cameo_context_set_device_output", self._handle, index, t.data, t.bytes)
+            return
+        if not isinstance(value, np.ndarray) or not value.flags.c_contiguous or not value.flags.writeable:
+            raise ValueError("into: %s must be a contiguous, writable array or a tensor on the GPU" % name)
+        c.call("cameo_context_set_output", self._handle, index, value.ctypes.data, value.nbytes)
+
+    def _take_output_back(self, name: str) -> None:
+        for i, p in enumerate(self._outputs):
+            if p.name == name:
+                c.lib.cameo_context_set_output(self._handle, i, None, 0, None)
+                c.lib.cameo_context_set_device_output(self._handle, i, None, 0, None)
+
+    def set_stream(self, stream: Optional[int]) -> None:
+        """The CUDA stream (a pointer as a number, torch's `stream.cuda_stream`) that work goes to; None: its own."""
+        c.call("cameo_context_set_stream", self._live(), stream)
 
     def _in_order(self, inputs: Sequence[Any]) -> Dict[str, Any]:
         if len(inputs) != len(self._inputs):
@@ -259,9 +297,12 @@ class Context(_Owner):
                              (len(inputs), len(self._inputs), ", ".join(p.name for p in self._inputs)))
         return {p.name: v for p, v in zip(self._inputs, inputs)}
 
-    def _set(self, borrowed: Borrowed, index: int, value: Any) -> None:
+    def _set(self, borrowed: Borrowed, lent: list, index: int, value: Any) -> None:
         port = self._inputs[index]
-        if port.kind == c.TENSOR:
+        if is_on_gpu(value):
+            lent.append(Lent(value))
+            c.call("cameo_context_set_device_input", self._handle, index, byref(lent[-1].tensor))
+        elif port.kind == c.TENSOR:
             c.call("cameo_context_set_input", self._handle, index, byref(borrowed.tensor(value, port.number)))
         else:
             c.call("cameo_context_set_input_value", self._handle, index, borrowed.value(value, port.number))

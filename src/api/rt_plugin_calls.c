@@ -42,7 +42,7 @@ static cameo_status rule_output(const cameo_rule *r, int o, cameo_dtype dtype, i
                                      (int)dtype, rank);
     bool known = rank >= 0;
     for (int i = 0; i < rank; i++) {
-        char what[16];
+        char what[32];
         snprintf(what, sizeof what, "%d_%d", o, i);
         d[i] = dims[i];
         if (dims[i] == CAMEO_DIM_DATA && f->dims)

@@ -72,6 +72,20 @@ class Package(unittest.TestCase):
             context.run([2 * one])
             np.testing.assert_array_equal(kept, one @ w)
 
+    def test_outputs_go_into_the_callers_arrays(self):
+        data, w = product()
+        context = cameo.Network(data).build().context(threads=1)
+        x, mine = np.ones((2, 3), np.float32), np.zeros((2, 4), np.float32)
+        self.assertIs(context.run([x], into={"y": mine})["y"], mine)
+        np.testing.assert_array_equal(mine, x @ w)
+        mine[:] = 0
+        np.testing.assert_array_equal(context(x), x @ w)
+        np.testing.assert_array_equal(mine, 0)
+        with self.assertRaisesRegex(ValueError, "unknown z"):
+            context.run([x], into={"z": mine})
+        with self.assertRaisesRegex(cameo.CameoError, "its memory only"):
+            context.run([x], into={"y": mine[:1]})
+
     def test_inputs_need_not_be_dense_or_arrays(self):
         data, w = product()
         context = cameo.Network(data).build().context()

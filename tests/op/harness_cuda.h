@@ -10,7 +10,7 @@
 #define CM_TESTS_OP_HARNESS_CUDA_H
 
 enum { OP_GPU_BYTES = 1 << 30, OP_GPU_ALIGN = 256, OP_MOST_CLASSES = 8 };
-enum { OP_NOT_COUNTED = 1000000 }; /* runs that cases count are the CPU's; without those: enough */
+enum { OP_NOT_COUNTED = 100000 }; /* runs that cases count are the CPU's; without those: enough */
 
 typedef struct {
     bool cpu; /* its tactics run */

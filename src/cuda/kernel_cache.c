@@ -127,23 +127,27 @@ void cm_kernels_release(cm_device *d)
     }
 }
 
-static bool is_first_of_key(const cm_device *d, const cm_kernel *k)
+/* The first in the order of keys behind `after` (NULL: of all): kernels are made in whatever order threads come. */
+static const cm_kernel *next_by_key(const cm_device *d, const cm_kernel *after)
 {
-    for (const cm_kernel *e = d->kernels; e != k; e = e->next)
-        if (memcmp(&e->key, &k->key, sizeof k->key) == 0)
-            return false;
-    return true;
+    const cm_kernel *best = NULL;
+    for (const cm_kernel *k = d->kernels; k; k = k->next) {
+        if (k->making || (after && memcmp(&k->key, &after->key, sizeof k->key) <= 0))
+            continue;
+        if (!best || memcmp(&k->key, &best->key, sizeof k->key) < 0)
+            best = k;
+    }
+    return best;
 }
 
 void cm_kernels_images(cm_device *d, cm_buf *out)
 {
     uint32_t n = 0;
     pthread_mutex_lock(&d->lock);
-    for (const cm_kernel *k = d->kernels; k; k = k->next)
-        n += !k->making && is_first_of_key(d, k);
+    for (const cm_kernel *k = next_by_key(d, NULL); k; k = next_by_key(d, k))
+        n++;
     cm_images_begin(out, n);
-    for (const cm_kernel *k = d->kernels; k; k = k->next)
-        if (!k->making && is_first_of_key(d, k))
-            cm_images_put(out, cm_image_find(&k->key));
+    for (const cm_kernel *k = next_by_key(d, NULL); k; k = next_by_key(d, k))
+        cm_images_put(out, cm_image_find(&k->key));
     pthread_mutex_unlock(&d->lock);
 }

@@ -40,6 +40,13 @@ class Wrong(Exception):
     pass
 
 
+class NoWord(Exception):
+    """What ONNX cannot say is refused with a sentence: the steps of a search over sequences."""
+
+
+SEARCHES = {"fusion/testdata/dummy_t5_pointer_generator"}
+
+
 def model(nodes, inputs, constants, outputs):
     graph = helper.make_graph(
         nodes, "made", [helper.make_tensor_value_info(*i) for i in inputs],
@@ -147,6 +154,8 @@ def compare(found, wanted, rename=None):
 def edit(cameo, what, source, target, *options):
     done = subprocess.run([cameo, "edit", what, source, target, "--quiet", *options], capture_output=True, text=True,
                           timeout=600)
+    if done.returncode and "ONNX has no word for cameo." in done.stderr:
+        raise NoWord(done.stderr.strip())
     if done.returncode:
         raise Wrong(f"edit {what}: {done.stderr.strip()}")
     try:
@@ -230,7 +239,7 @@ def shared_models():
 
 
 def main():
-    cameo, checks, failed, skipped = sys.argv[1], [], 0, 0
+    cameo, checks, failed, refused, skipped = sys.argv[1], [], 0, 0, 0
     with tempfile.TemporaryDirectory() as tmp:
         for name, proto, sizes in made():
             path = os.path.join(tmp, name + ".onnx")
@@ -253,10 +262,20 @@ def main():
         for name, function, args in checks:
             try:
                 function(*args)
+                if name in SEARCHES:
+                    raise Wrong("a search was written: take it off the list")
+            except NoWord as e:
+                if name in SEARCHES:
+                    refused += 1
+                    print(f"refused {name}: {e}")
+                    continue
+                failed += 1
+                print(f"FAIL {name}: {e}")
             except Exception as e:  # whatever it was, the model that was written is at fault
                 failed += 1
                 print(f"FAIL {name}: {type(e).__name__}: {str(e)[:400]}")
-    print(f"{len(checks) - failed} of {len(checks)} edits keep their model's answers; {skipped} models skipped")
+    kept = len(checks) - failed - refused
+    print(f"{kept} of {len(checks)} edits keep their model's answers; {refused} refused, {skipped} models skipped")
     return 1 if failed else 0
 
 

@@ -12,7 +12,8 @@ static const cm_tactic rows[] = {
     CM_ROW(conv_winograd_f2, GENERIC, ALL(conv_winograd_f2), CM_HAS_KNOBS(conv_winograd_f2)),
     CM_ROW(conv_lines_f32, GENERIC, ALL(conv_lines_f32), CM_HAS_KNOBS(conv_lines_f32)),
     CM_ROW(conv_indirect_f32, GENERIC, ALL(conv_indirect_f32)),
-    CM_ROW(conv_shifted_f32, GENERIC, ALL(conv_shifted_f32)),
+    CM_ROW(conv_shifted_f32, GENERIC, CM_HAS_WORKSPACE(conv_shifted_f32),
+           CM_HAS_PACK(conv_planes_f32)),
     CM_ROW(conv_planes_f32, GENERIC, ALL(conv_planes_f32)),
     CM_ROW(conv_transposed_f32, GENERIC, ALL(conv_transposed_f32)),
     CM_ROW(conv_amx, AMX, ALL(conv_amx)),
@@ -100,6 +101,14 @@ int64_t cm_conv_tap_offset(const cm_problem *p, int64_t tap)
     return at;
 }
 
+bool cm_conv_is_points(const cm_conv *c)
+{
+    bool points = cm_conv_taps(c) == 1;
+    for (int d = 0; d < 3; d++)
+        points = points && c->stride[d] == 1 && c->pad[d] == 0 && c->in[d] == c->out[d];
+    return points;
+}
+
 double cm_conv_columns(int nr, int64_t n)
 {
     int64_t vectors = (n + nr / 2 - 1) / (nr / 2);
@@ -128,8 +137,6 @@ void cm_conv_sink_init(cm_conv_sink *s, const cm_run *r, float *sum)
     const float *bias = p->as.conv.bias ? r->in[2] : NULL;
     cm_epilogue_init(&s->plan, r, cm_conv_channel_columns(p->out[0]));
     s->simple = cm_epilogue_simple(&s->plan, &s->e);
-    if (!s->simple)
-        s->e = (cm_simple_epilogue){.lo = -__builtin_inff(), .hi = __builtin_inff()};
     if (!bias || !s->e.bias) {
         s->e.bias = bias ? bias : s->e.bias;
         return;

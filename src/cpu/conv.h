@@ -20,13 +20,15 @@ CONV_TACTIC(conv_winograd_f6);
 CONV_TACTIC(conv_winograd_f2);
 CONV_TACTIC(conv_lines_f32);
 CONV_TACTIC(conv_indirect_f32);
-CONV_TACTIC(conv_shifted_f32);
 CONV_TACTIC(conv_planes_f32);
 CONV_TACTIC(conv_transposed_f32);
 CONV_TACTIC(conv_amx);
 CONV_TACTIC(conv_bf16);
 CONV_TACTIC(conv_half);
 #undef CONV_TACTIC
+/* Packs as conv_planes_f32 does. */
+CM_TACTIC(conv_shifted_f32);
+CM_TACTIC_WORKSPACE(conv_shifted_f32);
 CM_TACTIC_KNOBS(conv_winograd_f4);
 CM_TACTIC_KNOBS(conv_winograd_f6);
 CM_TACTIC_KNOBS(conv_winograd_f2);
@@ -81,6 +83,9 @@ static inline int64_t cm_conv_pixels(const cm_conv *c) /* of the output, all ima
 {
     return c->n * c->out[0] * c->out[1] * c->out[2];
 }
+
+/* Is every window one pixel, and every pixel a window? */
+bool cm_conv_is_points(const cm_conv *c);
 
 /* For costs: columns that tiles of nr compute for each of `n`. They are done in vectors of nr / 2. */
 double cm_conv_columns(int nr, int64_t n);

@@ -32,14 +32,6 @@ typedef struct {
     size_t a_bytes, c_bytes;
 } layout;
 
-static bool is_points(const cm_conv *c)
-{
-    bool points = cm_conv_taps(c) == 1;
-    for (int d = 0; d < 3; d++)
-        points = points && c->stride[d] == 1 && c->pad[d] == 0 && c->in[d] == c->out[d];
-    return points;
-}
-
 static void lay_out(const cm_problem *p, const cm_gemm_bf16_kernel *g, layout *l)
 {
     const cm_conv *c = &p->as.conv;
@@ -47,7 +39,7 @@ static void lay_out(const cm_problem *p, const cm_gemm_bf16_kernel *g, layout *l
     l->sums = l->c_in * cm_conv_taps(c);
     l->k = cm_ceil_div(l->sums, CM_BF16_K) * CM_BF16_K;
     l->panels = cm_ceil_div(l->c_out, CM_BF16_NR);
-    l->points = is_points(c) && l->k == l->sums;
+    l->points = cm_conv_is_points(c) && l->k == l->sums;
     int64_t pixels = cm_conv_pixels(c);
     l->rows = cm_max_i64(1, cm_min_i64(4, BLOCK_ELEMS / l->k / g->mr)) * g->mr;
     l->blocks = cm_ceil_div(pixels, l->rows);
@@ -138,9 +130,10 @@ static void pack_panels(void *arg, int64_t begin, int64_t end)
     }
 }
 
-static void pack(const cm_problem *p, const void *from, void *to, cm_threads *threads)
+static void pack(const cm_problem *p, int input, const void *from, void *to, cm_threads *threads)
 {
     layout l;
+    (void)input;
     lay_out(p, &cm_gemm_bf16__avx512, &l);
     pack_job j = {p, &l, from, to};
     cm_parallel(threads, l.c->groups * l.panels, 1 + 20000 / (CM_BF16_NR * l.k), pack_panels, &j);
@@ -262,6 +255,13 @@ static void work(void *arg, int64_t begin, int64_t end)
     }
 }
 
+static size_t workspace(const cm_problem *p, const cm_gemm_bf16_kernel *g)
+{
+    layout l;
+    lay_out(p, g, &l);
+    return (l.a_bytes + l.c_bytes) * (size_t)l.workers;
+}
+
 static cm_status run(const cm_run *r, const cm_gemm_bf16_kernel *g)
 {
     job j = {.r = r};
@@ -271,35 +271,5 @@ static cm_status run(const cm_run *r, const cm_gemm_bf16_kernel *g)
     return CM_OK;
 }
 
-#define ROW(stem, kernel, gain)                                                                    \
-    size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k)                       \
-    {                                                                                              \
-        layout l;                                                                                  \
-        (void)k;                                                                                   \
-        lay_out(p, &kernel, &l);                                                                   \
-        return (l.a_bytes + l.c_bytes) * (size_t)l.workers;                                        \
-    }                                                                                              \
-    double cm_cpu_##stem##_cost(const cm_problem *p, const cm_knobs *k)                            \
-    {                                                                                              \
-        (void)k;                                                                                   \
-        return cost(p, &kernel, gain);                                                             \
-    }                                                                                              \
-    size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)           \
-    {                                                                                              \
-        (void)k;                                                                                   \
-        return pack_bytes(p, input);                                                               \
-    }                                                                                              \
-    void cm_cpu_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, \
-                              void *to, cm_threads *threads)                                       \
-    {                                                                                              \
-        (void)k;                                                                                   \
-        (void)input;                                                                               \
-        pack(p, from, to, threads);                                                                \
-    }                                                                                              \
-    cm_status cm_cpu_##stem##_run(const cm_run *r)                                                 \
-    {                                                                                              \
-        return run(r, &kernel);                                                                    \
-    }
-
-ROW(conv_bf16, cm_gemm_bf16__avx512, 2)
-ROW(conv_amx, cm_gemm_bf16__amx, 8)
+CM_BF16_TACTIC(conv_bf16, cm_gemm_bf16__avx512, 2)
+CM_BF16_TACTIC(conv_amx, cm_gemm_bf16__amx, 8)

@@ -48,14 +48,6 @@ static int64_t plane(const int64_t *sizes)
     return sizes[0] * sizes[1] * sizes[2];
 }
 
-static bool is_points(const cm_conv *c)
-{
-    bool points = cm_conv_taps(c) == 1;
-    for (int d = 0; d < 3; d++)
-        points = points && c->stride[d] == 1 && c->pad[d] == 0 && c->in[d] == c->out[d];
-    return points;
-}
-
 double cm_cpu_conv_planes_f32_cost(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
@@ -66,7 +58,7 @@ double cm_cpu_conv_planes_f32_cost(const cm_problem *p, const cm_knobs *k)
     double rows = (double)(c->c_out / c->groups), few = rows < 4 ? 4 / rows : 1;
     double compute = cm_conv_flops(c) * whole * few / (0.85 * cm_cpu_flops_per_ns(&p->target));
     double gathered = pieces * g->nr * (double)(cm_conv_taps(c) * c->c_in);
-    gathered *= is_points(c) ? 0 : c->stride[2] == 1 ? 0.08 : 0.3;
+    gathered *= cm_conv_is_points(c) ? 0 : c->stride[2] == 1 ? 0.08 : 0.3;
     double memory = cm_conv_bytes(p) / (4 * cm_cpu_bytes_per_ns(&p->target));
     return 200 + (compute + gathered + memory) / cm_cpu_speedup(p, pieces * (double)c->groups);
 }
@@ -234,7 +226,7 @@ cm_status cm_cpu_conv_planes_f32_run(const cm_run *r)
              .w = r->in[1],
              .bias = c->bias ? r->in[2] : NULL,
              .y = r->out[0],
-             .points = is_points(c),
+             .points = cm_conv_is_points(c),
              .k = c->c_in / c->groups * cm_conv_taps(c),
              .c_out = c->c_out / c->groups,
              .in = plane(c->in),
@@ -242,8 +234,6 @@ cm_status cm_cpu_conv_planes_f32_run(const cm_run *r)
              .splits = 1};
     cm_epilogue_init(&j.plan, r, cm_conv_plane_columns(p->out[0]));
     j.simple = cm_epilogue_simple(&j.plan, &j.e);
-    if (!j.simple)
-        j.e = (cm_simple_epilogue){.lo = -__builtin_inff(), .hi = __builtin_inff()};
     if (cm_conv_packs_in_run(p)) {
         cm_cpu_conv_planes_f32_pack(p, r->k, 1, r->in[1], r->workspace, r->threads);
         j.w = r->workspace;

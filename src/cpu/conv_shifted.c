@@ -94,17 +94,6 @@ double cm_cpu_conv_shifted_f32_cost(const cm_problem *p, const cm_knobs *k)
     return 200 + (compute + copy + memory + 8 * tiles) / cm_cpu_speedup(p, lines / ROWS_AT_ONCE);
 }
 
-size_t cm_cpu_conv_shifted_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
-{
-    return cm_cpu_conv_planes_f32_pack_bytes(p, k, input);
-}
-
-void cm_cpu_conv_shifted_f32_pack(const cm_problem *p, const cm_knobs *k, int input,
-                                  const void *from, void *to, cm_threads *threads)
-{
-    cm_cpu_conv_planes_f32_pack(p, k, input, from, to, threads);
-}
-
 size_t cm_cpu_conv_shifted_f32_workspace(const cm_problem *p, const cm_knobs *k)
 {
     return copy_bytes(p) + shift_bytes(p) + cm_cpu_conv_planes_f32_workspace(p, k);
@@ -229,8 +218,6 @@ cm_status cm_cpu_conv_shifted_f32_run(const cm_run *r)
              .blocks = cm_ceil_div(c->out[0] * c->out[1], ROWS_AT_ONCE)};
     cm_epilogue_init(&j.plan, r, cm_conv_plane_columns(p->out[0]));
     j.simple = cm_epilogue_simple(&j.plan, &j.e);
-    if (!j.simple)
-        j.e = (cm_simple_epilogue){.lo = -__builtin_inff(), .hi = __builtin_inff()};
     if (cm_conv_packs_in_run(p)) {
         float *packed = (float *)((char *)j.shift + shift_bytes(p));
         cm_cpu_conv_planes_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);

@@ -360,8 +360,6 @@ static cm_status run(const cm_run *r, int m)
     const cm_winograd_plan *g = &j.g;
     cm_epilogue_init(&j.epilogue, r, cm_conv_channel_columns(r->p->out[0]));
     j.is_simple = cm_epilogue_simple(&j.epilogue, &j.simple);
-    if (!j.is_simple)
-        j.simple = (cm_simple_epilogue){.lo = -__builtin_inff(), .hi = __builtin_inff()};
     j.items = g->shared ? g->blocks * g->groups : g->blocks;
     int64_t pieces = cm_min_i64(g->threads, j.items);
     if (g->shared) {

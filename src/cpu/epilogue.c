@@ -222,6 +222,7 @@ bool cm_epilogue_simple(const cm_epilogue_plan *e, cm_simple_epilogue *out)
 {
     chain c = {.e = e, .s = {.lo = -INFINITY, .hi = INFINITY}};
     const cm_program *p = e->program;
+    *out = c.s;
     if (e->out.dtype != CM_F32 || e->out.n_axes != 1 || e->out.n_col_axes != 1 ||
         (e->out.col_strides[0] != 1 && e->cols != 1))
         return false;

@@ -53,7 +53,7 @@ typedef struct cm_simple_epilogue {
 } cm_simple_epilogue;
 
 /* Has it that form, the output being float32 with rows `ld` apart and adjacent columns? False: use
- * tiles. Also true without an epilogue. */
+ * tiles, and *out changes nothing. Also true without an epilogue. */
 bool cm_epilogue_simple(const cm_epilogue_plan *e, cm_simple_epilogue *out);
 
 #endif

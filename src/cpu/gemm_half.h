@@ -25,6 +25,35 @@ typedef struct cm_gemm_bf16_kernel {
 
 extern const cm_gemm_bf16_kernel cm_gemm_bf16__avx512, cm_gemm_bf16__amx;
 
+/* The functions of a tactic's row from those of a file that knows both kernels: workspace(p, kernel),
+ * cost(p, kernel, gain over float32), pack_bytes(p, input), pack(p, input, from, to, threads), run(r, kernel). */
+#define CM_BF16_TACTIC(stem, kernel, gain)                                                         \
+    size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k)                       \
+    {                                                                                              \
+        (void)k;                                                                                   \
+        return workspace(p, &kernel);                                                              \
+    }                                                                                              \
+    double cm_cpu_##stem##_cost(const cm_problem *p, const cm_knobs *k)                            \
+    {                                                                                              \
+        (void)k;                                                                                   \
+        return cost(p, &kernel, gain);                                                             \
+    }                                                                                              \
+    size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)           \
+    {                                                                                              \
+        (void)k;                                                                                   \
+        return pack_bytes(p, input);                                                               \
+    }                                                                                              \
+    void cm_cpu_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, \
+                              void *to, cm_threads *threads)                                       \
+    {                                                                                              \
+        (void)k;                                                                                   \
+        pack(p, input, from, to, threads);                                                         \
+    }                                                                                              \
+    cm_status cm_cpu_##stem##_run(const cm_run *r)                                                 \
+    {                                                                                              \
+        return run(r, &kernel);                                                                    \
+    }
+
 #define X(level)                                                                                   \
     void cm_gemm_widen_f16__##level(int64_t n, const uint16_t *from, int64_t stride, float *to);   \
     void cm_gemm_widen_bf16__##level(int64_t n, const uint16_t *from, int64_t stride, float *to);

@@ -201,32 +201,5 @@ static cm_status run(const cm_run *r, const cm_gemm_bf16_kernel *g)
     return CM_OK;
 }
 
-#define ROW(stem, kernel, gain)                                                                    \
-    size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k)                       \
-    {                                                                                              \
-        (void)k;                                                                                   \
-        return workspace(p, &kernel);                                                              \
-    }                                                                                              \
-    double cm_cpu_##stem##_cost(const cm_problem *p, const cm_knobs *k)                            \
-    {                                                                                              \
-        (void)k;                                                                                   \
-        return cost(p, &kernel, gain);                                                             \
-    }                                                                                              \
-    size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)           \
-    {                                                                                              \
-        (void)k;                                                                                   \
-        return pack_bytes(p, input);                                                               \
-    }                                                                                              \
-    void cm_cpu_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, \
-                              void *to, cm_threads *threads)                                       \
-    {                                                                                              \
-        (void)k;                                                                                   \
-        pack(p, input, from, to, threads);                                                         \
-    }                                                                                              \
-    cm_status cm_cpu_##stem##_run(const cm_run *r)                                                 \
-    {                                                                                              \
-        return run(r, &kernel);                                                                    \
-    }
-
-ROW(matmul_bf16, cm_gemm_bf16__avx512, 2)
-ROW(matmul_amx, cm_gemm_bf16__amx, 8)
+CM_BF16_TACTIC(matmul_bf16, cm_gemm_bf16__avx512, 2)
+CM_BF16_TACTIC(matmul_amx, cm_gemm_bf16__amx, 8)

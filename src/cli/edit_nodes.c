@@ -56,23 +56,6 @@ static cm_status parse_body(cm_ctx *cx, const cm_network *g, const char *with,
     return st == CM_OK ? st : cm_while(cx, st, "--with");
 }
 
-/* The body's nodes copied into g before `before` (NULL: at the end). */
-static cm_status copy_in(cm_ctx *cx, cm_network *g, const cm_network *body, cm_value *const *args,
-                         cm_node *before, cm_value **out)
-{
-    cm_renaming r;
-    cm_renaming_init(&r, cx->arena, body);
-    for (int i = 0; i < body->n_inputs; i++)
-        CM_TRY(cm_rename_value(cx, &r, body->inputs[i], args[i]));
-    CM_FOR_NODES (n, body) {
-        cm_node *copy;
-        CM_TRY(cm_node_clone(cx, &r, n, g, before, &copy));
-    }
-    for (int i = 0; i < body->n_outputs; i++)
-        CM_TRY(cm_renamed(cx, &r, g, body->outputs[i], &out[i]));
-    return CM_OK;
-}
-
 static cm_status check(cm_ctx *cx, cm_network *g)
 {
     CM_TRY(cm_network_infer(cx, g));
@@ -90,7 +73,7 @@ cm_status cm_edit_insert(cm_ctx *cx, const cm_edit_options *o, cm_network *g)
     /* Who read v reads a stand-in while the new nodes, which read v too, are made. */
     CM_TRY(cm_network_add_input(cx, g, NULL, &v->type, &stand_in));
     CM_TRY(cm_replace_uses(cx, v, stand_in));
-    CM_TRY(copy_in(cx, g, body, &v, v->producer ? v->producer->next : g->first, &y));
+    CM_TRY(cm_network_inline(cx, g, body, &v, v->producer ? v->producer->next : g->first, &y));
     CM_TRY(cm_replace_uses(cx, stand_in, y));
     cm_network_remove_input(g, g->n_inputs - 1);
     return check(cx, g);
@@ -129,7 +112,7 @@ cm_status cm_edit_replace(cm_ctx *cx, const cm_edit_options *o, cm_network *g)
         if (n->out[i])
             wanted[n_out++] = n->out[i];
     CM_TRY(parse_body(cx, g, o->with, args, n_args, n_out, &body));
-    CM_TRY(copy_in(cx, g, body, args, n, made));
+    CM_TRY(cm_network_inline(cx, g, body, args, n, made));
     for (int i = 0; i < n_out; i++)
         CM_TRY(cm_replace_uses(cx, wanted[i], made[i]));
     cm_node_remove(n);

@@ -109,11 +109,10 @@ cm_status cm_node_clone(cm_ctx *cx, cm_renaming *r, const cm_node *n, cm_network
     return cm_node_infer(cx, copy);
 }
 
-cm_status cm_network_inline(cm_ctx *cx, const cm_network *body, cm_value *const *args,
-                            cm_node *before, cm_value **out)
+cm_status cm_network_inline(cm_ctx *cx, cm_network *g, const cm_network *body,
+                            cm_value *const *args, cm_node *before, cm_value **out)
 {
     cm_renaming r;
-    cm_network *g = before->network;
     cm_renaming_init(&r, cx->scratch, body);
     for (int i = 0; i < body->n_inputs; i++)
         CM_TRY(cm_rename_value(cx, &r, body->inputs[i], args[i]));

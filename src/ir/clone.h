@@ -25,10 +25,10 @@ cm_status cm_renamed(cm_ctx *cx, cm_renaming *r, cm_network *g, cm_value *v,
 cm_status cm_node_clone(cm_ctx *cx, cm_renaming *r, const cm_node *n, cm_network *g,
                         cm_node *before, cm_node **out) CM_MUST_USE;
 
-/* The nodes of `body` copied before `before`, in its network, with args[i] for input i of the body; out[i]
- * gets the value of output i. `body` stays as it is. */
-cm_status cm_network_inline(cm_ctx *cx, const cm_network *body, cm_value *const *args,
-                            cm_node *before, cm_value **out) CM_MUST_USE;
+/* The nodes of `body` copied into g before `before` (NULL: at the end), with args[i] for input i of the body;
+ * out[i] gets the value of output i. `body` stays as it is. */
+cm_status cm_network_inline(cm_ctx *cx, cm_network *g, const cm_network *body,
+                            cm_value *const *args, cm_node *before, cm_value **out) CM_MUST_USE;
 
 /* Do the two compute the same from the same captured values, node by node? */
 bool cm_networks_same(cm_ctx *cx, const cm_network *a, const cm_network *b);

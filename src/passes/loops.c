@@ -245,7 +245,7 @@ cm_status cm_loop_unroll(cm_rewriter *rw, cm_node *n, int64_t trips)
         CM_TRY(cm_make_scalar(cx, n->network, "go_on", CM_BOOL, 1, &args[1]));
         for (int i = 0; i < r.n_state; i++)
             args[2 + i] = r.state[i];
-        CM_TRY(cm_network_inline(cx, body, args, n, outs));
+        CM_TRY(cm_network_inline(cx, n->network, body, args, n, outs));
         for (int i = 0; i < r.n_state; i++)
             r.state[i] = outs[1 + i];
         for (int k = 0; k < r.n_stacked; k++)
@@ -288,7 +288,7 @@ cm_status cm_scan_unroll(cm_rewriter *rw, cm_node *n, int64_t trips)
             args[i] = r.state[i];
         for (int i = 0; i < m; i++)
             CM_TRY(scanned(rw, n, i, n->in[r.n_state + i], t, trips, &args[r.n_state + i]));
-        CM_TRY(cm_network_inline(cx, body, args, n, outs));
+        CM_TRY(cm_network_inline(cx, n->network, body, args, n, outs));
         for (int i = 0; i < r.n_state; i++)
             r.state[i] = outs[i];
         for (int k = 0; k < r.n_stacked; k++) {

@@ -29,7 +29,7 @@ CM_PASS(inline_if)
             break;
         cm_value **outs;
         CM_NEW_N(rw->cx, rw->cx->scratch, outs, n->n_out, cm_value *);
-        CM_TRY(cm_network_inline(rw->cx, n->subs[then ? 0 : 1], NULL, n, outs));
+        CM_TRY(cm_network_inline(rw->cx, n->network, n->subs[then ? 0 : 1], NULL, n, outs));
         for (int o = 0; o < n->n_out; o++)
             if (n->out[o])
                 CM_TRY(cm_replace_uses(rw->cx, n->out[o], outs[o]));

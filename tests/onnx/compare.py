@@ -11,11 +11,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from common.command import run_cases
 
 F = TensorProto.FLOAT
 node = helper.make_node
@@ -160,18 +161,5 @@ def saved(cameo, folder):
     assert "compare needs two" in says(cameo, "compare", rc=2)
 
 
-def main():
-    cameo, wrong = sys.argv[1], 0
-    for test in (blames, passes_on, measures, saved):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(cameo, folder)
-                print(f"{test.__name__}: as it should")
-            except AssertionError as e:
-                wrong += 1
-                print(f"{test.__name__}: {e}")
-    return 1 if wrong else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_cases(blames, passes_on, measures, saved))

@@ -5,7 +5,6 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -13,6 +12,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+
+from common.command import refused, run
 
 onnxruntime.set_default_logger_severity(4)
 F = TensorProto.FLOAT
@@ -40,18 +41,6 @@ def make(path):
                               [numpy_helper.from_array(v, n) for n, v in constants.items()])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
     return constants
-
-
-def run(*command):
-    r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    if r.returncode:
-        raise SystemExit(f"{' '.join(command)}\nfails: {r.stderr}")
-    return r.stdout
-
-
-def refused(sentence, *command):
-    r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert r.returncode == 2 and sentence in r.stderr, f"{' '.join(command)}: {r.returncode} {r.stderr}"
 
 
 def answer(path, x):

@@ -6,13 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from common.command import refused, run
 
 F = TensorProto.FLOAT
 N = 48
@@ -40,18 +41,6 @@ def expected(weights, x):
     s = x @ weights["w"] + x
     n = s / np.sqrt((s * s).mean(1, keepdims=True) + 0.25) * weights["g"]
     return n @ weights["v"], s
-
-
-def run(*command):
-    r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    if r.returncode:
-        raise SystemExit(f"{' '.join(command)}\nfails: {r.stderr}")
-    return r.stdout
-
-
-def refused(sentence, *command):
-    r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert r.returncode == 2 and sentence in r.stderr, f"{' '.join(command)}: {r.returncode} {r.stderr}"
 
 
 def check_runs(cameo, plugins, at):

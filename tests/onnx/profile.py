@@ -15,11 +15,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from common.command import run_cases
 
 F, I = TensorProto.FLOAT, TensorProto.INT64
 node = helper.make_node
@@ -193,18 +194,5 @@ def reports(cameo, folder):
         assert key in found or key == "theme", f"the script reads data.{key}"
 
 
-def main():
-    cameo, wrong = sys.argv[1], 0
-    for test in (adds_up, prints, nests, traces, reports):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(cameo, folder)
-                print(f"{test.__name__}: as it should")
-            except AssertionError as e:
-                wrong += 1
-                print(f"{test.__name__}: {e}")
-    return 1 if wrong else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_cases(adds_up, prints, nests, traces, reports))

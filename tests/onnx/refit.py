@@ -6,13 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
-import subprocess
 import sys
 import tempfile
 
 import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from common.command import refused, run
 
 
 def model(path, seed, hidden=64, relu="Relu", scale=None):
@@ -42,18 +43,6 @@ def model(path, seed, hidden=64, relu="Relu", scale=None):
         nodes, "refitted", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, 8, 8])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-
-
-def run(*command):
-    r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    if r.returncode:
-        raise SystemExit(f"{' '.join(command)}\nfails: {r.stderr}")
-    return r.stdout
-
-
-def refused(sentence, *command):
-    r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert r.returncode == 2 and sentence in r.stderr, f"{' '.join(command)}: {r.returncode} {r.stderr}"
 
 
 def read(path):

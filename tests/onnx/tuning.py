@@ -7,13 +7,14 @@ SPDX-License-Identifier: Apache-2.0
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from common.command import run
 
 
 def model(path):
@@ -37,13 +38,6 @@ def model(path):
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])],
         [weight("w0", 32, 3, 3, 3), weight("w1", 32, 32, 3, 3), weight("w2", 32, 10)])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-
-
-def run(*command):
-    r = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    if r.returncode:
-        raise SystemExit(f"{' '.join(command)}\nfails: {r.stderr}")
-    return r.stdout
 
 
 def read(path):

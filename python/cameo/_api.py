@@ -246,18 +246,19 @@ class Context(_Owner):
             raise ValueError("inputs: %s" % "; ".join(
                 (["missing %s" % ", ".join(missing)] if missing else []) +
                 (["unknown %s (there are %s)" % (", ".join(unknown), ", ".join(self._index))] if unknown else [])))
+        into = dict(into or {})
         borrowed, lent = Borrowed(), []
         try:
             for name, value in named.items():
                 self._set(borrowed, lent, self._index[name], value)
-            for name, value in (into or {}).items():
+            for name, value in into.items():
                 self._set_output(lent, name, value)
             c.call("cameo_context_run", self._handle, float(timeout))
             wanted = set(outputs) if outputs is not None else None
-            return {p.name: (into or {}).get(p.name) if p.name in (into or {}) else self._output(i, copy)
+            return {p.name: into[p.name] if p.name in into else self._output(i, copy)
                     for i, p in enumerate(self._outputs) if wanted is None or p.name in wanted}
         finally:
-            for name in into or {}:
+            for name in into:
                 self._take_output_back(name)
             borrowed.close()
 

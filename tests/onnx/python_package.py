@@ -164,9 +164,9 @@ class Package(unittest.TestCase):
         data, _ = product()
         seen = []
         cameo.Network(data).build(progress=lambda what, done, total: seen.append(what))
-        if seen:
-            with self.assertRaises(cameo.CameoError):
-                cameo.Network(data).build(progress=lambda *_: False)
+        self.assertTrue(seen)
+        with self.assertRaises(cameo.CameoError):
+            cameo.Network(data).build(progress=lambda *_: False)
 
     def test_plans_are_tuned_stripped_and_refitted(self):
         data, w = product()

@@ -13,11 +13,25 @@ def images(batch, dtype):
     return (torch.randn(batch, 3, 224, 224, device="cuda", dtype=dtype),)
 
 
+def calibrate(model):
+    """Statistics of the normalisations from random images: without them the activations of untrained networks vanish
+    on their way, in float16 to zero, and there is nothing to compare."""
+    for layer in model.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.momentum = None  # the mean over all that is seen
+    with torch.no_grad():
+        model.train()(*images(8, FULL))
+
+
 def vision(name, batch, dtype=HALF):
     import torchvision
     torch.manual_seed(0)
-    model = getattr(torchvision.models, name)()
-    return model.to("cuda", dtype).eval(), images(batch, dtype)
+    model = getattr(torchvision.models, name)().to("cuda")
+    if name.startswith("vit"):
+        nn.init.normal_(model.heads.head.weight, std=0.02)  # zeros by default
+    else:
+        calibrate(model)
+    return model.to(dtype).eval(), images(batch, dtype)
 
 
 class EncoderLayer(nn.Module):

@@ -22,23 +22,10 @@ static const cm_tactic rows[] = {
 
 const cm_cpu_table cm_cpu_matmul = {rows, CM_COUNT(rows)};
 
-static void exchange_i64(int64_t *a, int64_t *b)
-{
-    int64_t t = *a;
-    *a = *b;
-    *b = t;
-}
-
 /* The transposed product: c^T = b^T a^T. */
 static void exchange(cm_matmul_view *v)
 {
-    cm_matrix a = v->s.a;
-    v->s.a = v->s.b;
-    v->s.b = a;
-    exchange_i64(&v->s.m, &v->s.n);
-    exchange_i64(&v->s.a.row, &v->s.a.col);
-    exchange_i64(&v->s.b.row, &v->s.b.col);
-    exchange_i64(&v->s.c.row, &v->s.c.col);
+    cm_matmul_transpose(&v->s);
     v->exchanged = true;
     v->a = 1;
     v->b = 0;

@@ -20,31 +20,6 @@ typedef struct group_view {
     int64_t images, space, image_in, image_out;
 } group_view;
 
-/* Do the axes but the first and that of the channels make up one, in the order of memory, with this
- * step? */
-static bool is_space(const cm_tensor *t, int channel, int64_t step)
-{
-    for (int d = t->rank - 1; d > 0; d--) {
-        if (d == channel || t->dims[d] == 1)
-            continue;
-        if (t->strides[d] != step)
-            return false;
-        step *= t->dims[d];
-    }
-    return true;
-}
-
-static bool is_first(const cm_tensor *t, int channel, int64_t space)
-{
-    return is_space(t, channel, 1) && (t->dims[channel] == 1 || t->strides[channel] == space);
-}
-
-static bool is_last(const cm_tensor *t, int channel)
-{
-    return is_space(t, channel, t->dims[channel]) &&
-           (t->dims[channel] == 1 || t->strides[channel] == 1);
-}
-
 static const char *view_groups(const cm_problem *p, group_view *v)
 {
     const cm_rows *r = &p->as.rows;
@@ -56,10 +31,12 @@ static const char *view_groups(const cm_problem *p, group_view *v)
                       .image_out = y->dims[0] > 1 ? y->strides[0] : image};
     if (v->image_out != image)
         return "the output is strided";
-    if (is_first(x, r->axis, v->space) && is_first(y, r->axis, v->space))
+    if (cm_is_in_planes(x, r->axis, v->space) && cm_is_in_planes(y, r->axis, v->space))
         return NULL;
     v->last = true;
-    return is_last(x, r->axis) && is_last(y, r->axis) ? NULL : "input and output differ in layout";
+    return cm_is_in_pixels(x, r->axis) && cm_is_in_pixels(y, r->axis)
+               ? NULL
+               : "input and output differ in layout";
 }
 
 const char *cm_cpu_group_norm_reject(const cm_problem *p)

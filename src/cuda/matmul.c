@@ -68,23 +68,10 @@ void cm_gpu_product_pack(const cm_problem *p, const cm_knobs *k, int input, cons
     cm_parallel(threads, t->dims[0], 1 + 100000 / (int64_t)j.pitch, pack_rows, &j);
 }
 
-static void exchange_i64(int64_t *a, int64_t *b)
-{
-    int64_t t = *a;
-    *a = *b;
-    *b = t;
-}
-
 /* The transposed product: c^T = b^T a^T. */
 static void exchange(cm_gpu_product *v)
 {
-    cm_matrix a = v->s.a;
-    v->s.a = v->s.b;
-    v->s.b = a;
-    exchange_i64(&v->s.m, &v->s.n);
-    exchange_i64(&v->s.a.row, &v->s.a.col);
-    exchange_i64(&v->s.b.row, &v->s.b.col);
-    exchange_i64(&v->s.c.row, &v->s.c.col);
+    cm_matmul_transpose(&v->s);
     v->a = 1;
     v->b = 0;
 }

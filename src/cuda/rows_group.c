@@ -9,30 +9,6 @@
 
 enum { THREADS = 256, PART_ELEMS = 8192, STATS_DOUBLES = 4 };
 
-/* Do the axes but the first and that of the channels make up one, in the order of memory, with this step? */
-static bool is_space(const cm_tensor *t, int channel, int64_t step)
-{
-    for (int d = t->rank - 1; d > 0; d--) {
-        if (d == channel || t->dims[d] == 1)
-            continue;
-        if (t->strides[d] != step)
-            return false;
-        step *= t->dims[d];
-    }
-    return true;
-}
-
-static bool is_first(const cm_tensor *t, int channel, int64_t space)
-{
-    return is_space(t, channel, 1) && (t->dims[channel] == 1 || t->strides[channel] == space);
-}
-
-static bool is_last(const cm_tensor *t, int channel)
-{
-    return is_space(t, channel, t->dims[channel]) &&
-           (t->dims[channel] == 1 || t->strides[channel] == 1);
-}
-
 /* An operand of the epilogue, whose axes meet those of y from the last on: image, channel, position. */
 static bool place_operand(const cm_tensor *t, const cm_tensor *y, int channel, cm_rows_place *at)
 {
@@ -77,8 +53,8 @@ const char *cm_cuda_rows_place_groups(const cm_problem *p, cm_rows_args *a, bool
     for (int i = 0; i < p->n_operands; i++)
         if (!place_operand(p->operands[i], y, r->axis, &a->at_operand[i]))
             return "an operand of the epilogue broadcasts along some axes of an image";
-    *last = !is_first(x, r->axis, space) || !is_first(y, r->axis, space);
-    if (*last && (!is_last(x, r->axis) || !is_last(y, r->axis)))
+    *last = !cm_is_in_planes(x, r->axis, space) || !cm_is_in_planes(y, r->axis, space);
+    if (*last && (!cm_is_in_pixels(x, r->axis) || !cm_is_in_pixels(y, r->axis)))
         return "input and output differ in layout";
     return NULL;
 }

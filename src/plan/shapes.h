@@ -29,6 +29,9 @@ typedef struct cm_matmul {
     int bias; /* input, -1: none */
 } cm_matmul;
 
+/* The transposed product, c^T = b^T a^T, of the same numbers; `bias` is left as it is. */
+void cm_matmul_transpose(cm_matmul *s);
+
 /* A convolution over 1 to 3 spatial axes, written as 3: the missing ones come first, of size 1. Inputs:
  * 0 x [n, c_in, in...], 1 weights [c_out, c_in / groups, kernel...] (transposed: [c_in, c_out / groups,
  * kernel...]), 2 a bias per output channel where `bias`. */
@@ -93,6 +96,11 @@ typedef struct cm_rows {
     int mask, mask_index; /* input and output: how many entries of each batch's mask are 1 */
     int64_t batch;
 } cm_rows;
+
+/* GROUP_NORM: does t lie in images, each of planes of `space` elements, one for a channel; or of pixels, their
+ * channels adjacent? Both, where those are the same. Images may be any distance apart. */
+bool cm_is_in_planes(const cm_tensor *t, int channel_axis, int64_t space);
+bool cm_is_in_pixels(const cm_tensor *t, int channel_axis);
 
 /* A program over the broadcast of the inputs: cameo.Pointwise and every elementwise operator. The
  * problem's `program` has one output per output of the problem. */

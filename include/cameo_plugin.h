@@ -182,7 +182,8 @@ typedef struct cameo_plugin_tactic {
     /* CPU: compute. Fails only for what data alone can show. */
     cameo_status (*run)(const cameo_run *r);
     /* CUDA: the kernel's text (CUDA C, compiled by NVRTC for the target; no headers), its name, which must
-     * be extern "C", and how to launch it. */
+     * be extern "C" and at most 60 letters, and how to launch it: grid, block (1024 threads at most), dynamic
+     * shared memory and arguments, which stay the same while sizes do. */
     const char *source, *kernel;
     cameo_status (*launch)(const cameo_problem *p, cameo_kernel_launch *out);
 } cameo_plugin_tactic;

@@ -17,8 +17,9 @@ typedef struct cm_plugin_row {
     cm_attr_desc attrs;
     cm_attr_field *fields;
     cm_problem_row problem;
-    cm_tactic tactics[CAMEO_MAX_TACTICS];
-    const cameo_plugin_tactic *cpu[CAMEO_MAX_TACTICS]; /* what they stand for */
+    cm_tactic tactics[CM_DEVICE_COUNT][CAMEO_MAX_TACTICS];
+    const cameo_plugin_tactic
+        *own_tactics[CM_DEVICE_COUNT][CAMEO_MAX_TACTICS]; /* what they stand for */
 } cm_plugin_row;
 
 static inline const cm_plugin_row *cm_plugin_row_of(const cm_op *op)
@@ -47,6 +48,11 @@ extern const cm_family cm_plugin_family;
 
 /* rt_plugin_tactics.c: fill in the row's tactics and problem. */
 cm_status cm_plugin_tactics(cm_ctx *cx, cm_plugin_row *row) CM_MUST_USE;
+
+/* rt_plugin_cuda.c: `ready` and `run` of a tactic whose kernel the plugin gives as text. */
+cm_status cm_plugin_kernel_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                                 const cameo_plugin_tactic *t, const void **state) CM_MUST_USE;
+cm_status cm_plugin_kernel_run(const cm_run *r) CM_MUST_USE;
 
 /* The status that a plugin's function returned, as ours; numbers that are none are CM_ERR_INTERNAL. */
 cm_status cm_plugin_status(cm_ctx *cx, const cm_op *op, cameo_status st) CM_MUST_USE;

@@ -25,6 +25,7 @@ typedef struct cm_kernel_text {
     const char *defines; /* lines put before it: "#define TILE_M 128\n", generated functions too */
     const char *entry;   /* an extern "C" __global__ function */
     bool needs_a;        /* compiled for sm_90a (wgmma, setmaxnreg), not plain sm_90 */
+    const char *text;    /* not NULL: this instead of a file, alone; `file` only names it then */
 } cm_kernel_text;
 typedef struct cm_kernel cm_kernel;
 /* Compiled (or found in the plan) and loaded; lives as long as the device. Without NVRTC and without an image it

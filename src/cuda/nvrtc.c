@@ -78,7 +78,7 @@ static void hash(cm_image_key *k, const char *text)
 cm_status cm_kernel_key(cm_ctx *cx, const cm_kernel_text *t, int level, cm_image_key *out)
 {
     char arch[64];
-    const char *text = source(t->file, ".cu");
+    const char *text = t->text ? t->text : source(t->file, ".cu");
     if (!text)
         return cm_fail(cx, CM_ERR_INTERNAL, "there is no kernel file %s.cu", t->file);
     architecture(t, level, arch, sizeof arch);
@@ -86,6 +86,8 @@ cm_status cm_kernel_key(cm_ctx *cx, const cm_kernel_text *t, int level, cm_image
     hash(out, arch);
     hash(out, t->defines ? t->defines : "");
     hash(out, text);
+    if (t->text)
+        return CM_OK;
     for (const cm_kernel_source *s = cm_kernel_sources; s->name; s++)
         if (is_header(s->name))
             hash(out, s->text);
@@ -132,7 +134,7 @@ static cm_status compile(cm_ctx *cx, const cm_kernel_text *t, int level, const c
     char arch[64], name[96];
     int n = 0, n_options = 0;
     program p;
-    for (const cm_kernel_source *s = cm_kernel_sources; s->name; s++) {
+    for (const cm_kernel_source *s = cm_kernel_sources; s->name && !t->text; s++) {
         if (!is_header(s->name) || n == MOST_HEADERS)
             continue;
         headers[n] = s->text;
@@ -142,7 +144,7 @@ static cm_status compile(cm_ctx *cx, const cm_kernel_text *t, int level, const c
     snprintf(name, sizeof name, "%s.cu", t->file);
     options[n_options++] = arch;
     options[n_options++] = "--std=c++17";
-    if (rtc.major > 12 || (rtc.major == 12 && rtc.minor >= 4))
+    if (!t->text && (rtc.major > 12 || (rtc.major == 12 && rtc.minor >= 4)))
         options[n_options++] = "--minimal";
     if (rtc.create(&p, text, name, n, headers, names) != 0)
         return cm_fail(cx, CM_ERR_MEMORY, "NVRTC cannot begin kernel %s", t->entry);
@@ -163,6 +165,8 @@ cm_status cm_kernel_compile(cm_ctx *cx, const cm_kernel_text *t, int level, cons
         return cm_fail(cx, CM_ERR_DEVICE,
                        "libnvrtc was not found, and the plan holds no image of kernel %s for sm_%d",
                        t->entry, level / 10);
+    if (t->text)
+        return compile(cx, t, level, t->text, key, out);
     cm_buf text;
     cm_buf_init(&text, cx->allocator);
     cm_buf_str(&text, "#include \"common.cuh\"\n");

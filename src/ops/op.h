@@ -4,6 +4,7 @@
 #define CM_OPS_OP_H
 
 #include "ops/attr.h"
+#include "plan/target.h"
 
 /* Built-in operators, for switches inside a family file only. Files store names. */
 typedef enum {
@@ -60,8 +61,9 @@ struct cm_op {
     /* Plugins' rows; NULL and 0 in ops.def's. */
     const char *plugin;                   /* name and version of the plugin */
     const struct cm_problem_row *problem; /* how backends see it; NULL: they do not */
-    const struct cm_tactic *tactics;      /* the operator's own, for the CPU, best guess first */
-    int n_tactics;
+    /* The operator's own by device, best guess first. */
+    const struct cm_tactic *tactics[CM_DEVICE_COUNT];
+    int n_tactics[CM_DEVICE_COUNT];
 };
 
 /* The operator of that name: built in, then plugins'. NULL: none. ONNX's default domain has no

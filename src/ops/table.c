@@ -19,9 +19,9 @@ const cm_attr_desc cm_attrs_none = {0, 0, NULL};
 
 static const cm_op builtin[CM_OP_COUNT] = {
 #define OP(id, name, lo_in, hi_in, lo_out, hi_out, traits, fam, attr, sig)                         \
-    [CM_OP_##id] = {                                                                               \
-        CM_OP_##id,       name, lo_in, hi_in, lo_out, hi_out, traits, sig, &cm_family_##fam,       \
-        &cm_attrs_##attr, NULL, NULL,  NULL,  0},
+    [CM_OP_##                                                                                      \
+        id] = {CM_OP_##id,      name, lo_in, hi_in, lo_out, hi_out, traits, sig, &cm_family_##fam, \
+               &cm_attrs_##attr},
 #include "ops/ops.def"
 #undef OP
 };

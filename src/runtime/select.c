@@ -54,14 +54,14 @@ static void add_candidates(const cm_problem *p, const cm_tactic *t, cm_candidate
         list[(*n)++] = (cm_candidate){t, knobs[k], t->cost(p, &knobs[k]), NAN};
 }
 
-/* A backend's rows for the problem; an operator of a plugin brings its own for the CPU. */
+/* A backend's rows for the problem; an operator of a plugin brings its own. */
 static const cm_tactic *rows_for(const cm_backend *b, const cm_ready_step *s, const cm_problem *p,
                                  int *n)
 {
     if (p->kind != CM_PROBLEM_CUSTOM)
         return b->tactics(p->kind, n);
-    *n = b->device == CM_DEVICE_CPU ? s->op->n_tactics : 0;
-    return s->op->tactics;
+    *n = s->op->n_tactics[b->device];
+    return s->op->tactics[b->device];
 }
 
 static int candidates(const cm_ready_step *s, const cm_problem *p, cm_candidate *list)

@@ -74,6 +74,24 @@ def check_runs(cameo, plugins, at):
         run(cameo, "build", at("m.onnx"), *plugins, "--verify", "--dim", "rows=3", "--output", at("verified.plan"))
 
 
+def check_gpu(cameo, plugins, at):
+    """The kernel is compiled into the plan for a class of GPUs, and runs where there is one."""
+    x = np.random.default_rng(5).standard_normal((7, N)).astype(np.float32)
+    np.save(at("x.npy"), x)
+    y, s = expected(make(at("gpu.onnx"), True), x)
+    built = [at("gpu.onnx"), *plugins, "--target", "sm_80", "--tune", "off", "--dim", "rows=7", "--output"]
+    assert "3 layers on the GPU, 0 on the CPU" in run(cameo, "build", *built, at("gpu.plan"))
+    with open(at("gpu.plan"), "rb") as f:
+        assert b"fused_norm" in f.read().split(b"example_fused_norm_block")[-1], "no image of the kernel"
+    layers = json.loads(run(cameo, "explain", at("gpu.plan"), *plugins, "--json", "--dim", "rows=7", "--target", "sm_80"))
+    assert next(layer for layer in layers if layer["name"] == "norm")["chosen"] == "example_fused_norm_block", layers
+    targets = ["cpu"] + (["cuda"] if "\ncuda" in run(cameo, "devices") else [])
+    for target in targets:
+        run(cameo, "run", at("gpu.plan"), at("x.npy"), *plugins, "--target", target, "--output", at("y.npz"))
+        found = np.load(at("y.npz"))
+        assert np.abs(found["y"] - y).max() < 1e-4 and np.abs(found["s"] - s).max() < 1e-5, target
+
+
 def check_refusals(cameo, plugins, at):
     make(at("bad.onnx"), False, attributes={"epsilon": 0.1, "colour": 3})
     refused("colour", cameo, "build", at("bad.onnx"), *plugins)
@@ -95,6 +113,7 @@ def main(cameo):
     with tempfile.TemporaryDirectory() as folder:
         at = lambda name: os.path.join(folder, name)
         check_runs(cameo, ["--plugins", library], at)
+        check_gpu(cameo, ["--plugins", library], at)
         check_refusals(cameo, ["--plugins", library], at)
     print("plugin: all as promised")
 

@@ -112,6 +112,55 @@ static const cameo_plugin_op twice = {.size = sizeof twice,
                                       .n_tactics = 1,
                                       .tactics = twice_tactics};
 
+/* ---- test.Add: two inputs, the second optional, on CUDA alone --------------------------------- */
+
+static int bad_launch; /* which mistake `add_launch` makes */
+
+static cameo_status add_launch(const cameo_problem *p, cameo_kernel_launch *l)
+{
+    assert_int_equal(p->level, 800);
+    l->grid[0] = 1;
+    l->block[0] = bad_launch == 1 ? 2048 : 32;
+    l->n_args = bad_launch == 2 ? CAMEO_MAX_KERNEL_ARGS + 1 : 3;
+    l->args[0] = (cameo_kernel_arg){CAMEO_ARG_INPUT, bad_launch == 3 ? 5 : 0, 0};
+    l->args[1] = (cameo_kernel_arg){CAMEO_ARG_OUTPUT, bad_launch == 4 ? -1 : 0, 0};
+    l->args[2] =
+        (cameo_kernel_arg){bad_launch == 5 ? (cameo_kernel_arg_kind)9 : CAMEO_ARG_FLOAT, 0, 1};
+    return bad_launch == 6 ? CAMEO_ERR_UNSUPPORTED : CAMEO_OK;
+}
+
+static const cameo_plugin_tactic add_tactic = {
+    .size = sizeof add_tactic,
+    .name = "test_add_block",
+    .device = CAMEO_CUDA,
+    .in_place = 1,
+    .source = "extern \"C\" __global__ void add(const float *x, float *y, float z)\n"
+              "{\n    y[threadIdx.x] = x[threadIdx.x] + z;\n}\n",
+    .kernel = "add",
+    .launch = add_launch};
+static const cameo_plugin_tactic broken_tactic = {.size = sizeof broken_tactic,
+                                                  .name = "test_broken",
+                                                  .device = CAMEO_CUDA,
+                                                  .source = "this is no CUDA C",
+                                                  .kernel = "add",
+                                                  .launch = add_launch};
+static const cameo_plugin_tactic *const add_tactics[] = {&add_tactic};
+static const cameo_plugin_tactic *const broken_tactics[] = {&broken_tactic};
+#define DEVICE_OP(id, text, list)                                                                  \
+    static const cameo_plugin_op id = {.size = sizeof id,                                          \
+                                       .name = text,                                               \
+                                       .min_inputs = 1,                                            \
+                                       .max_inputs = 1,                                            \
+                                       .min_outputs = 1,                                           \
+                                       .max_outputs = 1,                                           \
+                                       .traits = CAMEO_OP_PURE,                                    \
+                                       .rule = twice_rule,                                         \
+                                       .eval = twice_eval,                                         \
+                                       .n_tactics = 1,                                             \
+                                       .tactics = list}
+DEVICE_OP(add, "test.Add", add_tactics);
+DEVICE_OP(broken, "test.Broken", broken_tactics);
+
 /* ---- test.Shape: sizes computed from sizes, attributes of every kind -------------------------- */
 
 static cameo_status shape_rule(const cameo_rule *r)
@@ -168,12 +217,12 @@ static const cameo_plugin_op shape = {.size = sizeof shape,
                                       .rule = shape_rule,
                                       .eval = shape_eval};
 
-static const cameo_plugin_op *const ops[] = {&above, &twice, &shape};
+static const cameo_plugin_op *const ops[] = {&above, &twice, &shape, &add, &broken};
 static const cameo_plugin plugin = {.size = sizeof plugin,
                                     .abi = CAMEO_PLUGIN_ABI,
                                     .name = "tests",
                                     .version = "2",
-                                    .n_ops = 3,
+                                    .n_ops = CM_COUNT(ops),
                                     .ops = ops};
 
 static void plugins_register_once(void **state)
@@ -223,6 +272,57 @@ static void tactics_run_where_they_take_the_problem(void **state)
     assert_int_equal(n_runs, 2);
     cm_context_layer(t->context, 1, &f);
     assert_true(f.reference);
+}
+
+static cm_status bind_for_a_class(run_case *t, const char *text)
+{
+    static const float x[32];
+    const cm_target target = {CM_DEVICE_CUDA, 800, 0};
+    if (t->context)
+        cm_context_destroy(t->context);
+    t->context = NULL;
+    if (text) {
+        load(t, text);
+        cm_context_destroy(t->context);
+    }
+    cm_context_options o = {.threads = 1, .target = &target};
+    ok(t, cm_context_create(&t->cx, t->engine, &o, &t->context));
+    give(t, 0, CM_F32, 1, (int64_t[]){32}, x);
+    return cm_context_bind(&t->cx, t->context);
+}
+
+/* Kernels are compiled for a class of GPUs; what a plugin says of their launch is checked. */
+static void kernels_of_plugins_compile(void **state)
+{
+    run_case *t = *state;
+    static const char *const mistakes[] = {NULL,
+                                           "a block of 2048x",
+                                           "33 arguments",
+                                           "argument 0 of the kernel is input 5",
+                                           "output -1",
+                                           "the unknown kind 9",
+                                           "refuses it without a reason"};
+    cm_layer_facts f;
+    bad_launch = 0;
+    ok(t, bind_for_a_class(t, "x: f32[n]\na = Relu(x)\ny = test.Add(a)\nreturn y\n"));
+    cm_context_layer(t->context, 1, &f);
+    assert_string_equal(f.tactic, "test_add_block");
+    for (bad_launch = 1; bad_launch < CM_COUNT(mistakes); bad_launch++) {
+        assert_int_not_equal(CM_OK, bind_for_a_class(t, NULL));
+        if (!strstr(t->cx.message, mistakes[bad_launch]) ||
+            !strstr(t->cx.message, "tactic 'test_add_block'"))
+            fail_msg("found: %s\nwanted: %s", t->cx.message, mistakes[bad_launch]);
+    }
+    bad_launch = 0;
+}
+
+static void kernels_that_do_not_compile_say_why(void **state)
+{
+    run_case *t = *state;
+    assert_int_not_equal(CM_OK, bind_for_a_class(t, "x: f32[n]\ny = test.Broken(x)\nreturn y\n"));
+    assert_non_null(strstr(t->cx.message, "test.Broken node"));
+    assert_non_null(
+        strstr(t->cx.message, "kernel add of test_broken.cu does not compile for sm_80"));
 }
 
 /* A value that is read again, and the caller's input, are never written over. */
@@ -338,6 +438,8 @@ int main(void)
         TEST(plugins_register_once),
         TEST(data_size_outputs),
         TEST(tactics_run_where_they_take_the_problem),
+        TEST(kernels_of_plugins_compile),
+        TEST(kernels_that_do_not_compile_say_why),
         TEST(values_that_are_needed_stay),
         TEST(sizes_and_attributes_reach_the_plan),
         TEST(plans_name_the_plugin_that_is_missing),

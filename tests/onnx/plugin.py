@@ -85,7 +85,7 @@ def check_gpu(cameo, plugins, at):
         assert b"fused_norm" in f.read().split(b"example_fused_norm_block")[-1], "no image of the kernel"
     layers = json.loads(run(cameo, "explain", at("gpu.plan"), *plugins, "--json", "--dim", "rows=7", "--target", "sm_80"))
     assert next(layer for layer in layers if layer["name"] == "norm")["chosen"] == "example_fused_norm_block", layers
-    targets = ["cpu"] + (["cuda"] if "\ncuda" in run(cameo, "devices") else [])
+    targets = ["cpu"] + (["cuda"] if "\ncuda:" in run(cameo, "devices") else [])
     for target in targets:
         run(cameo, "run", at("gpu.plan"), at("x.npy"), *plugins, "--target", target, "--output", at("y.npz"))
         found = np.load(at("y.npz"))

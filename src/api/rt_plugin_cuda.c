@@ -20,8 +20,8 @@ static cm_status check_arg(cm_ctx *cx, const cm_problem *p, const cameo_kernel_a
         return cm_fail(cx, CM_ERR_ARGUMENT, "argument %d of the kernel has the unknown kind %d", at,
                        (int)a->kind);
     if (a->kind <= CAMEO_ARG_OUTPUT && (a->i < 0 || a->i >= n))
-        return cm_fail(cx, CM_ERR_ARGUMENT, "argument %d of the kernel is %s %lld, there are %d", at,
-                       a->kind == CAMEO_ARG_INPUT ? "input" : "output", (long long)a->i, n);
+        return cm_fail(cx, CM_ERR_ARGUMENT, "argument %d of the kernel is %s %lld, there are %d",
+                       at, a->kind == CAMEO_ARG_INPUT ? "input" : "output", (long long)a->i, n);
     return CM_OK;
 }
 

@@ -243,7 +243,7 @@ typedef struct cameo_build_options {
     double tune_seconds;      /* 0: as the level says */
     const char *timing_cache; /* a file that measurements are read from and kept in; NULL: none */
     int threads;              /* that contexts will have; 0: one per core */
-    const char *target;       /* as in cameo_context_options */
+    const char *target;       /* as in cameo_context_options; several: "cpu,sm_80,sm_90" */
     cameo_pack pack;
     int n_shapes; /* to measure and pack for; with a dim open and no shape nothing is */
     const cameo_shape *shapes;

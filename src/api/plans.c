@@ -56,6 +56,17 @@ static cm_status read_precision(cm_ctx *cx, const cameo_network *network, const 
     return CM_OK;
 }
 
+static cm_status read_targets(cm_ctx *cx, const char *text, cm_tuned_options *to)
+{
+    cm_target targets[CM_MAX_TARGETS];
+    int n;
+    CM_TRY(cm_targets_parse(cx, text, targets, &n));
+    to->tune.target = targets[0];
+    to->n_more = n - 1;
+    memcpy(to->more, targets + 1, (size_t)(n - 1) * sizeof *targets);
+    return CM_OK;
+}
+
 /* What the caller's struct reaches, in ours. */
 static cm_status read_options(cm_ctx *cx, const cameo_network *network,
                               const cameo_build_options *options, cameo_build_options *all,
@@ -83,14 +94,14 @@ static cm_status read_options(cm_ctx *cx, const cameo_network *network,
                              .pack = (cm_pack_level)all->pack,
                              .shape = shape_of,
                              .user = all};
-    return all->target ? cm_target_parse(cx, all->target, &to->tune.target) : CM_OK;
+    return all->target ? read_targets(cx, all->target, to) : CM_OK;
 }
 
 /* Is there more to do than to compile? */
 static bool asks_more(const cm_tuned_options *to)
 {
     return to->tune.level != CM_TUNE_OFF || to->pack != CM_PACK_OFF ||
-           to->tune.target.kind != CM_DEVICE_CPU;
+           to->tune.target.kind != CM_DEVICE_CPU || to->n_more > 0;
 }
 
 static cm_status build(cm_ctx *cx, cameo_network *network, const cameo_build_options *options,

@@ -136,6 +136,56 @@ static cm_status add_target(cm_ctx *cx, cm_plan *p, const cm_target *target, con
     return CM_OK;
 }
 
+/* What the plan knows of this machine stays. */
+static void take_known(cm_ctx *cx, const cm_plan *p, const cm_target *target, cm_timings *table)
+{
+    for (int i = 0; i < p->n_targets; i++) {
+        const cm_plan_target *t = &p->targets[i];
+        if (t->target.kind == target->kind && t->target.level == target->level &&
+            cm_timings_parse(cx, table, t->bytes, cm_plan_target_text(t)) != CM_OK)
+            cx->message[0] = 0;
+    }
+}
+
+static void count_report(cm_tune_report *sum, const cm_tune_report *r)
+{
+    sum->problems += r->problems;
+    sum->known += r->known;
+    sum->measured += r->measured;
+    sum->seconds += r->seconds;
+    sum->stopped |= r->stopped;
+}
+
+/* The sections of the other targets. Their bytes stay in cx->arena. */
+static cm_status add_more(cm_ctx *cx, cm_engine *e, const cm_tuned_options *o, cm_plan *p,
+                          cm_tune_report *report)
+{
+    for (int i = 0; i < o->n_more && !report->stopped; i++) {
+        cm_tuned_options own = *o;
+        cm_tune_report r = {0};
+        cm_timings table;
+        cm_buf section;
+        place where;
+        own.tune.target = o->more[i];
+        CM_TRY(find_place(cx, &own, &where));
+        init_table(&table, cx->allocator, &where);
+        cm_buf_init(&section, cx->allocator);
+        take_known(cx, p, &where.target, &table);
+        cm_status st = make_section(cx, e, &own, &where, &table, &r, &section);
+        cm_buf kept = {.data = cm_arena_memdup(cx->arena, section.data, section.n), .n = section.n};
+        if (st == CM_OK && section.n)
+            st = kept.data ? add_target(cx, p, &where.target, &kept) : cm_fail_memory(cx);
+        if (o->more[i].kind == CM_DEVICE_CPU ||
+            !o->more[i].level) /* not a class without a device */
+            count_report(report, &r);
+        cm_buf_deinit(&section);
+        cm_timings_deinit(&table);
+        cm_target_release(&where.target, where.held);
+        CM_TRY(st);
+    }
+    return CM_OK;
+}
+
 /* A plan while it is tuned and written. */
 typedef struct {
     cm_engine *engine;
@@ -195,6 +245,7 @@ static cm_status tune_and_write(cm_ctx *cx, tuning *t, const cm_tensor *const *c
     cm_plan plan = *cm_engine_plan(t->engine);
     cm_ctx inner = *cx;
     CM_TRY(make_section(cx, t->engine, o, &t->where, &t->table, report, &t->section));
+    CM_TRY(add_more(cx, t->engine, o, &plan, report));
     if (report->stopped) {
         inner.cancel = NULL;
         inner.progress = NULL;
@@ -283,17 +334,6 @@ cm_status cm_compile_lowered(cm_ctx *cx, cm_arena *arena, cm_network *g,
         st = keep_section(cx, arena, &t, *plan);
     tuning_deinit(&t);
     return st;
-}
-
-/* What the plan knows of this machine stays. */
-static void take_known(cm_ctx *cx, const cm_plan *p, const cm_target *target, cm_timings *table)
-{
-    for (int i = 0; i < p->n_targets; i++) {
-        const cm_plan_target *t = &p->targets[i];
-        if (t->target.kind == target->kind && t->target.level == target->level &&
-            cm_timings_parse(cx, table, t->bytes, cm_plan_target_text(t)) != CM_OK)
-            cx->message[0] = 0;
-    }
 }
 
 cm_status cm_plan_tune(cm_ctx *cx, cm_engine *e, const cm_tuned_options *o, const char *path,

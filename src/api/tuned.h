@@ -24,10 +24,14 @@ typedef struct cm_tuned_options {
     /* For a device, shown the context that kernels were compiled for; NULL: nobody looks. */
     void (*bound)(void *user, const cm_context *c);
     void *user;
+    /* Beside tune.target, which weights are packed for: what the plan is measured (where there is such a device) and its
+     * kernels compiled for too. */
+    int n_more;
+    cm_target more[CM_MAX_TARGETS];
 } cm_tuned_options;
 
-/* As cm_compile_file, with a section of measurements for this machine, and weights packed for it. *report may
- * say that nothing was tuned because a size is open (`problems` is 0); then nothing is packed either. */
+/* As cm_compile_file, with a section of measurements for this machine, and weights packed for it. *report counts
+ * all targets; it may say that nothing was tuned because a size is open (`problems` is 0); then nothing is packed either. */
 cm_status cm_compile_tuned(cm_ctx *cx, cm_network *g, const cm_compile_options *o,
                            const cm_tuned_options *t, const char *path,
                            cm_tune_report *report) CM_MUST_USE;

@@ -190,7 +190,9 @@ const cm_cli_verb cm_verb_build = {
         "bytes\n"
         "on every machine; full times all. A plan runs on other machines too: there kernels are "
         "chosen\n"
-        "when it is opened.\n\n"
+        "when it is opened. --target takes several machine classes: the plan then holds what was "
+        "measured\n"
+        "or compiled for each of them.\n\n"
         "--precision auto keeps in float32 the nodes that must stay there for the outputs to move "
         "by no\n"
         "more than --tolerance on the samples, puts the rest into float16, or bfloat16 where more "
@@ -202,6 +204,7 @@ const cm_cli_verb cm_verb_build = {
                 "  cameo build model.onnx --output fixed.plan --dim batch=8\n"
                 "  cameo build model.onnx --strip-weights --output small.plan\n"
                 "  cameo build model.onnx --verify --inputs sample.npz\n"
+                "  cameo build model.onnx --target cpu,sm_80,sm_90\n"
                 "  cameo build model.onnx --precision auto --tolerance 1e-3 --samples data.npz\n",
     .options_bytes = sizeof(build_options),
     .options = table,

@@ -181,6 +181,27 @@ static cm_status plan_weights(cm_ctx *cx, cm_engine *e, cm_facts *f)
     return CM_OK;
 }
 
+static cm_status plan_targets(cm_ctx *cx, const cm_plan *p, cm_facts *f)
+{
+    f->n_targets = p->n_targets;
+    CM_NEW_N(cx, cx->arena, f->targets, f->n_targets, cm_fact_target);
+    for (int i = 0; i < p->n_targets; i++) {
+        cm_fact_target *t = &f->targets[i];
+        cm_timings known;
+        size_t images = 0;
+        cm_target_text(t->name, sizeof t->name, &p->targets[i].target);
+        cm_timings_init(&known, cx->allocator, &p->targets[i].target);
+        if (cm_timings_parse(cx, &known, p->targets[i].bytes,
+                             cm_plan_target_text(&p->targets[i])) != CM_OK)
+            cx->message[0] = 0; /* of another version: it is not used either */
+        t->measurements = known.n;
+        cm_timings_deinit(&known);
+        if (cm_plan_target_images(&p->targets[i], &images))
+            t->kernel_bytes = (double)images;
+    }
+    return CM_OK;
+}
+
 cm_status cm_facts_of_engine(cm_ctx *cx, cm_engine *e, cm_facts *f)
 {
     const cm_plan *p = cm_engine_plan(e);
@@ -203,5 +224,6 @@ cm_status cm_facts_of_engine(cm_ctx *cx, cm_engine *e, cm_facts *f)
     }
     for (int i = 0; i < f->n_layers; i++)
         CM_TRY(step_layer(cx, p, cm_engine_step(e, i), &f->layers[i]));
+    CM_TRY(plan_targets(cx, p, f));
     return plan_weights(cx, e, f);
 }

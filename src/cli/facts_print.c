@@ -89,6 +89,12 @@ void cm_facts_print(const cm_facts *f, bool layers, bool weights)
         printf("output      %s: %s\n", f->outputs[i].name, f->outputs[i].type);
     printf("weights     %d, %s\n", f->n_weights, cm_cli_bytes(b, sizeof b, f->weight_bytes));
     print_tally(f);
+    for (int i = 0; i < f->n_targets; i++) {
+        printf("target      %s: %d measurements", f->targets[i].name, f->targets[i].measurements);
+        if (f->targets[i].kernel_bytes > 0)
+            printf(", %s of kernels", cm_cli_bytes(a, sizeof a, f->targets[i].kernel_bytes));
+        printf("\n");
+    }
     for (int i = 0; layers && i < f->n_layers; i++)
         print_layer(&f->layers[i], i);
     for (int i = 0; weights && i < f->n_weights; i++)
@@ -134,6 +140,17 @@ static json_t *names_json(const char *const *v, int n)
     return list;
 }
 
+static json_t *targets_json(const cm_facts *f)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < f->n_targets; i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:i, s:I}", "name", f->targets[i].name,
+                                        "measurements", f->targets[i].measurements, "kernelBytes",
+                                        (json_int_t)f->targets[i].kernel_bytes));
+    return list;
+}
+
 static json_t *layer_json(const cm_fact_layer *l)
 {
     json_t *o = json_object();
@@ -160,6 +177,7 @@ cm_status cm_facts_json(cm_ctx *cx, const cm_facts *f)
     json_object_set_new(o, "weightBytes", json_integer((json_int_t)f->weight_bytes));
     json_object_set_new(o, "inputs", values_json(f->inputs, f->n_inputs, false));
     json_object_set_new(o, "outputs", values_json(f->outputs, f->n_outputs, false));
+    json_object_set_new(o, "targets", targets_json(f));
     json_object_set_new(o, "layers", layers);
     json_object_set_new(o, "weights", values_json(f->weights, f->n_weights, true));
     int bad = json_dumpf(o, stdout, JSON_INDENT(2));

@@ -25,6 +25,13 @@ typedef struct cm_fact_layer {
     const char **out_types;
 } cm_fact_layer;
 
+/* A machine class that a plan was measured or compiled for. */
+typedef struct cm_fact_target {
+    char name[32];
+    int measurements;
+    double kernel_bytes;
+} cm_fact_target;
+
 typedef struct cm_facts {
     const char *path, *name, *producer;
     double file_bytes;
@@ -33,6 +40,8 @@ typedef struct cm_facts {
     cm_fact_value *inputs, *outputs, *weights;
     cm_fact_layer *layers;
     double weight_bytes;
+    int n_targets; /* plans */
+    cm_fact_target *targets;
 } cm_facts;
 
 struct cm_model_options;

@@ -30,31 +30,59 @@ static bool shape_of(void *user, const cm_engine *e, int i, int64_t *dims)
     return false;
 }
 
+/* --target may name several: *first has the first alone, the others go into `out`. */
+static cm_status read_targets(cm_ctx *cx, const cm_model_options *m, cm_model_options *first,
+                              cm_tuned_options *out)
+{
+    cm_target targets[CM_MAX_TARGETS];
+    char text[32];
+    int n;
+    *first = *m;
+    if (!m->target || !strchr(m->target, ','))
+        return CM_OK;
+    CM_TRY(cm_targets_parse(cx, m->target, targets, &n));
+    out->n_more = n - 1;
+    memcpy(out->more, targets + 1, (size_t)(n - 1) * sizeof *targets);
+    first->target = cm_arena_strdup(cx->arena, cm_target_text(text, sizeof text, &targets[0]));
+    return first->target ? CM_OK : cm_fail_memory(cx);
+}
+
 cm_status cm_tune_options_of(cm_ctx *cx, const cm_tune_flags *f, const cm_model_options *m,
                              cm_tuned_options *out)
 {
     cm_context_options co;
+    cm_model_options first;
     *out = (cm_tuned_options){.cache = f->cache, .shape = shape_of, .user = (void *)f};
     if (!cm_tune_parse(f->level, &out->tune.level))
         return cm_fail(cx, CM_ERR_ARGUMENT, "--tune %s: wanted off, quick or full", f->level);
     out->pack = out->tune.level == CM_TUNE_OFF ? CM_PACK_OFF : CM_PACK_ON;
     if (f->pack && !cm_pack_parse(f->pack, &out->pack))
         return cm_fail(cx, CM_ERR_ARGUMENT, "--pack %s: wanted off, on or all", f->pack);
-    CM_TRY(cm_model_context_options(cx, m, &out->tune.target, &co));
+    CM_TRY(read_targets(cx, m, &first, out));
+    CM_TRY(cm_model_context_options(cx, &first, &out->tune.target, &co));
     out->tune.threads = (int)m->threads;
     out->tune.budget_seconds = f->budget;
     return CM_OK;
+}
+
+/* Was it only compiled for? */
+static bool print_class(const cm_target *t)
+{
+    if (t->kind == CM_DEVICE_CPU || !t->level)
+        return false;
+    printf("compiled for sm_%d, not tuned: there is no device of it\n", t->level / 10);
+    return true;
 }
 
 void cm_tune_print(const cm_tuned_options *o, const cm_tune_report *r)
 {
     if (o->tune.level == CM_TUNE_OFF)
         return;
-    if (o->tune.target.kind != CM_DEVICE_CPU && o->tune.target.level) {
-        printf("compiled for sm_%d, not tuned: there is no device of it\n",
-               o->tune.target.level / 10);
+    int classes = print_class(&o->tune.target);
+    for (int i = 0; i < o->n_more; i++)
+        classes += print_class(&o->more[i]);
+    if (classes == 1 + o->n_more)
         return;
-    }
     if (!r->problems) {
         printf("not tuned: a size is open; --dim, --shape or --tune-shape give one to tune for\n");
         return;

@@ -57,6 +57,43 @@ cm_status cm_target_parse(cm_ctx *cx, const char *text, cm_target *out)
     return CM_OK;
 }
 
+static cm_status add_target(cm_ctx *cx, const char *list, const cm_target *t, cm_target *out,
+                            int *n)
+{
+    for (int i = 0; i < *n; i++)
+        if (out[i].kind == t->kind &&
+            (t->kind == CM_DEVICE_CPU || (out[i].level == t->level && out[i].index == t->index)))
+            return cm_fail(cx, CM_ERR_ARGUMENT, "a target stands twice in '%s'", list);
+    if (*n == CM_MAX_TARGETS)
+        return cm_fail(cx, CM_ERR_ARGUMENT, "more than %d targets in '%s'", CM_MAX_TARGETS, list);
+    out[*n] = *t;
+    if (t->kind == CM_DEVICE_CPU) {
+        out[*n] = out[0];
+        out[0] = *t;
+    }
+    ++*n;
+    return CM_OK;
+}
+
+cm_status cm_targets_parse(cm_ctx *cx, const char *text, cm_target out[CM_MAX_TARGETS], int *n)
+{
+    *n = 0;
+    for (const char *p = text;; p++) {
+        char one[32];
+        size_t length = strcspn(p, ",");
+        cm_target t;
+        if (length >= sizeof one)
+            return fail_target(cx, text);
+        memcpy(one, p, length);
+        one[length] = 0;
+        CM_TRY(cm_target_parse(cx, one, &t));
+        CM_TRY(add_target(cx, text, &t, out, n));
+        p += length;
+        if (!*p)
+            return CM_OK;
+    }
+}
+
 const char *cm_target_text(char *buf, size_t n, const cm_target *t)
 {
     if (t->kind == CM_DEVICE_CPU)

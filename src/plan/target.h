@@ -16,6 +16,10 @@ typedef struct cm_target {
 
 /* "cpu", "cpu:avx2", "cuda", "cuda:1", "sm_90". */
 cm_status cm_target_parse(cm_ctx *cx, const char *text, cm_target *out) CM_MUST_USE;
+/* Several, separated by commas: "cpu,sm_80,sm_90", none twice. The CPU comes first, wherever it stands. */
+enum { CM_MAX_TARGETS = 16 };
+cm_status cm_targets_parse(cm_ctx *cx, const char *text, cm_target out[CM_MAX_TARGETS],
+                           int *n) CM_MUST_USE;
 const char *cm_target_text(char *buf, size_t n, const cm_target *t);
 
 #endif

@@ -34,6 +34,19 @@ cmp "$dir/gpu.npz" "$dir/cpu.npz"
 "$B/cameo" build $model --target sm_80 --tune off --dim batch=1 --output "$dir/again.plan" >"$out"
 cmp "$dir/gpu.plan" "$dir/again.plan"
 
+# One plan for several classes: what each needs stands in it, and it says so.
+"$B/cameo" build $model --target sm_80,cpu:generic,sm_90 --tune quick --tune-budget 1 --dim batch=1 --output "$dir/both.plan" >"$out"
+has 'compiled for sm_80, not tuned'
+has 'compiled for sm_90, not tuned'
+has '^tuned [1-9]'
+"$B/cameo" inspect "$dir/both.plan" >"$out"
+has '^target +sm_80: 0 measurements, .* of kernels$'
+has '^target +sm_90: 0 measurements, .* of kernels$'
+has '^target +cpu:generic: [1-9][0-9]* measurements$'
+"$B/cameo" run "$dir/both.plan" --random 1 --output "$dir/both.npz" >"$out"
+if "$B/cameo" build $model --target sm_80,sm_80 --output "$dir/twice.plan" >"$out" 2>&1; then echo "a target twice"; exit 1; fi
+has 'a target stands twice in .sm_80,sm_80.'
+
 # Without a GPU one sentence says what was not found.
 if ! "$B/cameo" devices | grep -q '^cuda:'; then
     if "$B/cameo" run $model --random 1 --target cuda >"$out" 2>&1; then echo "ran on no GPU"; exit 1; fi

@@ -164,6 +164,10 @@ docs: $(B)/cameo
 	$(B)/cameo documents ops >docs/ops.md
 	$(B)/cameo documents man >share/man/man1/cameo.1
 	$(B)/cameo documents completion >share/bash-completion/cameo
+	$(B)/cameo documents commands >docs/commands.md
+	sed '/^## Flags that do something/,$$d' docs/trtexec.md >$(B)/trtexec.md
+	$(B)/cameo documents trtexec >>$(B)/trtexec.md
+	mv $(B)/trtexec.md docs/trtexec.md
 
 # bench/README.md has the options that BENCH may hold.
 PYTHON ?= .venv/bin/python

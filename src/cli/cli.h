@@ -19,6 +19,7 @@ typedef enum {
     CM_OPT_REAL,    /* double */
     CM_OPT_SECONDS, /* double: 2, 1.5s, 100ms, 2m */
     CM_OPT_TEXTS,   /* cm_texts: may be given several times, each value split at commas */
+    CM_OPT_PLUGINS, /* the same: libraries that are loaded before the verb runs */
 } cm_opt_kind;
 
 typedef struct cm_texts {

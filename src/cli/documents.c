@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#include "cli/cli.h"
-
 static const struct {
     const char *kind;
     cm_document_fn write;
@@ -14,6 +12,8 @@ static const struct {
     {"ops", cm_document_ops},
     {"man", cm_document_man},
     {"completion", cm_document_completion},
+    {"commands", cm_document_commands},
+    {"trtexec", cm_document_trtexec},
 };
 
 static int run(cm_ctx *cx, void *options, int n_args, const char **args)
@@ -31,17 +31,20 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
         return st == CM_OK ? CM_EXIT_OK : cm_cli_failed(cx, st);
     }
     return cm_cli_failed(
-        cx, cm_fail(cx, CM_ERR_ARGUMENT, "documents needs a kind: ops, man or completion"));
+        cx, cm_fail(cx, CM_ERR_ARGUMENT,
+                    "documents needs a kind: ops, man, completion, commands or trtexec"));
 }
 
 const cm_cli_verb cm_verb_documents = {
     .name = "documents",
-    .summary = "print the operator list, the man page or shell completion",
-    .usage = "ops|man|completion",
-    .details =
-        "ops: every operator with its element types and opset versions, as Markdown.\n"
-        "man: the page of cameo(1), as roff. completion: a script for bash. All are printed from\n"
-        "the tables that the program itself runs by.",
+    .summary = "print the operator list, the man page, shell completion",
+    .usage = "ops|man|completion|commands|trtexec",
+    .details = "ops: every operator with its element types and opset versions, as Markdown.\n"
+               "man: the page of cameo(1), as roff. completion: a script for bash. commands: every "
+               "verb and\n"
+               "option with an example, as Markdown. trtexec: what becomes of each of trtexec's "
+               "flags. All\n"
+               "are printed from the tables that the program itself runs by.",
     .examples = "  cameo documents man | man -l -\n"
                 "  cameo documents completion > ~/.local/share/bash-completion/completions/cameo\n",
     .options_bytes = 1,

@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "cli/cli.h"
 #include "cli/documents.h"
 
 /* Text as roff: backslashes and hyphens escaped, no line that begins like a request. */
@@ -38,7 +37,7 @@ static void paragraphs(cm_buf *b, const char *text)
         cm_buf_str(b, "\n");
 }
 
-static void man_verb(cm_buf *b, const cm_cli_verb *v)
+static void man_verb(cm_arena *arena, cm_buf *b, const cm_cli_verb *v)
 {
     cm_buf_printf(b, ".SS cameo ");
     roff(b, v->name);
@@ -59,6 +58,9 @@ static void man_verb(cm_buf *b, const cm_cli_verb *v)
             cm_buf_str(b, "\\fR");
         }
         line(b, "\n", o->help);
+        const char *example = cm_document_example(arena, v, o);
+        if (example)
+            line(b, ".br\nExample: ", example);
     }
     cm_buf_str(b, ".PP\nExamples:\n.PP\n.nf\n");
     roff(b, v->examples);
@@ -99,7 +101,6 @@ static const char tail[] =
 
 void cm_document_man(cm_arena *arena, cm_buf *b)
 {
-    (void)arena;
     cm_buf_str(b, ".\\\" Printed by `cameo documents man`: edit the verbs' tables in src/cli.\n"
                   ".TH CAMEO 1 \"\" \"Cameo " CM_VERSION "\" \"User Commands\"\n");
     cm_buf_str(b, head);
@@ -109,7 +110,7 @@ void cm_document_man(cm_arena *arena, cm_buf *b)
         line(b, "", cm_cli_verbs[i]->summary);
     }
     for (int i = 0; i < cm_cli_n_verbs; i++)
-        man_verb(b, cm_cli_verbs[i]);
+        man_verb(arena, b, cm_cli_verbs[i]);
     cm_buf_str(b, tail);
 }
 

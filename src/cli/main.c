@@ -123,7 +123,7 @@ static cm_status load_plugins(cm_ctx *cx, const cm_cli_verb *verb, const void *o
     cameo_error error;
     for (int i = 0; i < verb->n_options; i++) {
         const cm_cli_option *o = &verb->options[i];
-        if (strcmp(o->name, "plugins") != 0 || o->kind != CM_OPT_TEXTS)
+        if (o->kind != CM_OPT_PLUGINS)
             continue;
         const cm_texts *t = (const cm_texts *)(const void *)((const char *)options + o->offset);
         for (int k = 0; k < t->n; k++)

@@ -39,7 +39,7 @@ typedef struct cm_model_options {
 
 /* clang-format off */
 #define CM_PLUGINS_OPTION(type, field)                                                             \
-    {"plugins", "LIBS", "shared libraries with operators of your own", CM_OPT_TEXTS,               \
+    {"plugins", "LIBS", "shared libraries with operators of your own", CM_OPT_PLUGINS,             \
      offsetof(type, field)}
 #define CM_MODEL_OPTIONS(type, field)                                                              \
     CM_PLUGINS_OPTION(type, field.plugins),                                                        \

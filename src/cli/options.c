@@ -101,6 +101,7 @@ static cm_status set(cm_ctx *cx, const cm_cli_option *o, void *options, const ch
         return parse_seconds(text, to) ? CM_OK
                                        : malformed(cx, o, text, "a time such as 2s or 100ms");
     case CM_OPT_TEXTS:
+    case CM_OPT_PLUGINS:
         return add_texts(cx, to, text);
     }
     return CM_OK;

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+#include "api/tuned.h"
+#include "cli/tune.h"
+
 #define RUNNING "TensorRT.trtexec [Cameo v" CM_VERSION "]"
 
 static cm_status check(cm_ctx *cx, cm_trt *t)
@@ -18,6 +21,9 @@ static cm_status check(cm_ctx *cx, cm_trt *t)
         return cm_fail(cx, CM_ERR_ARGUMENT,
                        "--iterations, --avgRuns, --infStreams (to 256) and --cpuThreads (to 1024) "
                        "are counts");
+    if (o->level > 5 || o->device > 1024)
+        return cm_fail(cx, CM_ERR_ARGUMENT,
+                       "--builderOptimizationLevel (0 to 5) and --device are small numbers");
     if (!(o->duration >= 0) || !(o->warm_up_ms >= 0) || !(o->sleep_ms >= 0) || !(o->idle_ms >= 0))
         return cm_fail(
             cx, CM_ERR_ARGUMENT,
@@ -53,8 +59,18 @@ static cm_status model_options(cm_ctx *cx, cm_trt *t)
         m->precision = "fp16";
     else if (o->bf16)
         m->precision = "bf16";
-    else if (o->best)
+    else if (o->best && t->target.kind == CM_DEVICE_CPU)
         cm_trt_say('I', "--best: float32, which is the fastest on this CPU");
+    else if (o->best)
+        m->precision = "fp16";
+    else if (!o->no_tf32 && t->target.kind == CM_DEVICE_CUDA)
+        m->precision = "tf32";
+    if (t->target.kind == CM_DEVICE_CUDA) {
+        m->target = cm_arena_printf(cx->arena, "cuda:%d", t->target.index);
+        if (!m->target)
+            return cm_fail_memory(cx);
+    }
+    m->threads = o->cpu_threads;
     if (o->fp16 && o->bf16)
         cm_trt_say('W', "--fp16 and --bf16: float16 is taken");
     if (o->layer_precisions)
@@ -82,18 +98,63 @@ static cm_status open_engine(cm_ctx *cx, cm_trt *t)
     return CM_OK;
 }
 
+/* trtexec measures in every build. Here a level of 3 or more, a timing cache or a GPU asks for it; else tactics
+ * come from the cost model. */
+static const char *tune_level(const cm_trt *t)
+{
+    int64_t level = t->o->level;
+    bool measures =
+        level >= 3 || (level < 0 && (t->o->timing_cache || t->target.kind == CM_DEVICE_CUDA));
+    return !measures ? "off" : level > 3 ? "full" : "quick";
+}
+
+/* Shapes as the flags say; a size that none gives is 1, as when it runs. */
+static bool shape_to_tune(void *user, const cm_engine *e, int i, int64_t *dims)
+{
+    const cm_tuned_options *asked = user;
+    const cm_type *type = cm_engine_input_type(e, i);
+    if (type->kind != CM_TENSOR || type->rank < 0)
+        return false;
+    if (asked->shape(asked->user, e, i, dims))
+        return true;
+    for (int a = 0; a < type->rank; a++)
+        if (!cm_dim_is_const(cm_engine_plan(e)->dims, type->dims[a], &dims[a]))
+            dims[a] = 1;
+    return true;
+}
+
+static void say_tuned(const cm_tuned_options *o, const cm_tune_report *r)
+{
+    if (o->tune.level == CM_TUNE_OFF)
+        cm_trt_say('I', "Tactics come from the cost model; --builderOptimizationLevel=3 measures");
+    else if (!r->problems)
+        cm_trt_say('W', "Nothing was measured: the network has nothing that can be");
+    else
+        cm_trt_say('I', "%d problems, %d known before, %d measurements in %.1f s", r->problems,
+                   r->known, r->measured, r->seconds);
+}
+
 /* Shapes are not fixed in the plan: it runs others too. */
 static cm_status build(cm_ctx *cx, cm_trt *t)
 {
     cm_model_options options = t->model_options;
     cm_compile_options co;
+    cm_tune_flags flags = {
+        .level = tune_level(t), .cache = t->o->timing_cache, .shapes = t->model_options.shapes};
+    cm_tuned_options asked, tuned;
+    cm_tune_report report;
     options.shapes = (cm_texts){0};
     CM_TRY(cm_model_compile_options(cx, &options, &co));
+    CM_TRY(cm_tune_options_of(cx, &flags, &options, &asked));
+    tuned = asked;
+    tuned.shape = shape_to_tune;
+    tuned.user = &asked;
     cm_trt_say('I', "Start parsing network model.");
     CM_TRY(cm_model_import(cx, t->o->onnx, &options, &t->model));
     cm_trt_say('I', "Finished parsing network model. Parse time: %g", t->model.import_seconds);
     uint64_t start = cm_now_ns();
-    CM_TRY(cm_compile_memory(cx, t->model.network, &co, &t->model.plan));
+    CM_TRY(cm_compile_tuned_memory(cx, t->model.network, &co, &tuned, &t->model.plan, &report));
+    say_tuned(&tuned, &report);
     cm_trt_say('I', "Engine built in %g sec.", seconds_since(start));
     cm_trt_say('I', "Created engine with size: %g MiB", (double)t->model.plan.n / (1 << 20));
     co.strip_weights = t->o->strip_weights || t->o->strip_all_weights;
@@ -123,6 +184,7 @@ static cm_status set_up(cm_ctx *cx, cm_trt *t)
 {
     const cm_engine *e = t->model.engine;
     char dims[256];
+    CM_TRY(cm_trt_check_formats(cx, t));
     CM_TRY(cm_trt_inputs(cx, t));
     CM_TRY(cm_bench_open(cx, t->model.engine, &t->in, &t->how, &t->subject));
     cm_context *c = t->subject.contexts[0];
@@ -176,7 +238,8 @@ static cm_status all(cm_ctx *cx, cm_trt *t)
 {
     CM_TRY(check(cx, t));
     cm_trt_print_options(t);
-    cm_trt_print_device();
+    CM_TRY(cm_trt_choose_device(cx, t));
+    t->how.target = &t->target;
     cm_trt_say_idle(t->o);
     CM_TRY(model_options(cx, t));
     CM_TRY(t->o->onnx ? build(cx, t) : load(cx, t));
@@ -227,6 +290,7 @@ static void defaults(void *options)
     o->warm_up_ms = 200;
     o->streams = 1;
     o->average_runs = 10;
+    o->device = o->level = -1;
 }
 
 #define ROW(name, arg, help, kind, field)                                                          \
@@ -242,12 +306,30 @@ static const cm_cli_option table[] = {
         opt_shapes),
     ROW("fp16", NULL, "compute in float16", CM_OPT_FLAG, fp16),
     ROW("bf16", NULL, "compute in bfloat16", CM_OPT_FLAG, bf16),
-    ROW("best", NULL, "compute in what is fastest: float32 on a CPU", CM_OPT_FLAG, best),
+    ROW("best", NULL, "compute in what is fastest: float16 on a GPU, float32 on a CPU", CM_OPT_FLAG,
+        best),
+    ROW("noTF32", NULL, "on a GPU, keep products of float32 in float32", CM_OPT_FLAG, no_tf32),
+    ROW("inputIOFormats", "SPEC", "fp32:chw,...: checked, inputs are nothing else", CM_OPT_TEXT,
+        input_formats),
+    ROW("outputIOFormats", "SPEC", "fp32:chw,...: checked, outputs are nothing else", CM_OPT_TEXT,
+        output_formats),
+    ROW("builderOptimizationLevel", "N",
+        "0 to 2: tactics from the cost model; 3: the likely ones are measured; 4, 5: all of them",
+        CM_OPT_INT, level),
+    ROW("timingCacheFile", "FILE", "measure, and keep measurements here for other builds",
+        CM_OPT_TEXT, timing_cache),
+    ROW("device", "N", "the GPU to use (default 0; the CPU where there is none)", CM_OPT_INT,
+        device),
+    ROW("cpuOnly", NULL, "use the CPU even where there is a GPU", CM_OPT_FLAG, cpu_only),
+    ROW("plugins", "LIBS", "Cameo's plugins to load (docs/plugins.md)", CM_OPT_PLUGINS, plugins),
+    ROW("staticPlugins", "LIBS", "the same", CM_OPT_PLUGINS, static_plugins),
+    ROW("dynamicPlugins", "LIBS", "the same", CM_OPT_PLUGINS, dynamic_plugins),
     ROW("layerPrecisions", "SPEC", "layers that stay in float32: NAME:fp32,...", CM_OPT_TEXT,
         layer_precisions),
     ROW("stripWeights", NULL, "write the plan without its weights; `cameo refit` puts them back",
         CM_OPT_FLAG, strip_weights),
     ROW("stripAllWeights", NULL, "the same", CM_OPT_FLAG, strip_all_weights),
+    ROW("weightless", NULL, "the older name of --stripWeights", CM_OPT_FLAG, strip_weights),
     ROW("skipInference", NULL, "build only", CM_OPT_FLAG, skip_inference),
     ROW("buildOnly", NULL, "the older name of --skipInference", CM_OPT_FLAG, build_only),
     ROW("getPlanVersionOnly", NULL, "say what made the plan, and end", CM_OPT_FLAG,
@@ -297,8 +379,9 @@ const cm_cli_verb cm_verb_trtexec = {
         "Builds a plan or loads one, runs it and reports, with the flags, the lines and the JSON\n"
         "files of NVIDIA's trtexec, so that scripts written for it work with the name changed.\n"
         "A flag that changes nothing here is taken, and a line says why; one that cannot be\n"
-        "taken is refused with what to use instead. GPU Compute Time is the time of the\n"
-        "inference on whatever runs it. docs/trtexec.md has the differences.",
+        "taken is refused with what to use instead. Runs on the first GPU, or on the CPU where\n"
+        "there is none; GPU Compute Time is the time of the inference on whatever runs it.\n"
+        "docs/trtexec.md has the differences.",
     .examples = "  cameo trtexec --onnx=model.onnx --saveEngine=model.plan --skipInference\n"
                 "  cameo trtexec --loadEngine=model.plan --shapes=x:8x3x224x224 --duration=10\n"
                 "  cameo trtexec --onnx=model.onnx --dumpProfile --exportTimes=times.json\n",

@@ -5,6 +5,9 @@
 
 #include "cli/trtexec.h"
 
+#define NO_DLA "DLA is not used; leave it out to use the GPU, or the CPU where there is none"
+#define TUNING "`cameo tune PLAN --tune full --tune-budget 60s` spends more time on a plan"
+
 static const struct {
     const char *flag, *sentence;
 } instead[] = {
@@ -21,22 +24,18 @@ static const struct {
     {"minShapesCalib", "quantise the model with QuantizeLinear and DequantizeLinear nodes instead"},
     {"optShapesCalib", "quantise the model with QuantizeLinear and DequantizeLinear nodes instead"},
     {"maxShapesCalib", "quantise the model with QuantizeLinear and DequantizeLinear nodes instead"},
-    {"useDLACore", "there is no DLA; leave it out to use the CPU"},
-    {"allowGPUFallback", "there is no DLA; leave it out to use the CPU"},
-    {"buildDLAStandalone", "there is no DLA; leave it out to use the CPU"},
-    {"uint8AsymmetricQuantizationDLA", "there is no DLA; leave it out to use the CPU"},
-    {"inputIOFormats", "inputs are dense, row-major and of the model's own types; `cameo edit` "
-                       "changes a model"},
-    {"outputIOFormats", "outputs are dense, row-major and of the model's own types; `cameo edit` "
-                        "changes a model"},
+    {"useDLACore", NO_DLA},
+    {"allowGPUFallback", NO_DLA},
+    {"buildDLAStandalone", NO_DLA},
+    {"uint8AsymmetricQuantizationDLA", NO_DLA},
+    {"reportCapabilityDLA", NO_DLA},
+    {"adjustForDLA", NO_DLA},
     {"layerOutputTypes", "name the layers to keep in float32 with --layerPrecisions=NAME:fp32"},
-    {"layerDeviceTypes", "every layer runs on the CPU; leave it out"},
-    {"plugins", "TensorRT plugins cannot be loaded; Cameo has its own kind (docs/plugins.md)"},
-    {"staticPlugins",
-     "TensorRT plugins cannot be loaded; Cameo has its own kind (docs/plugins.md)"},
-    {"dynamicPlugins",
-     "TensorRT plugins cannot be loaded; Cameo has its own kind (docs/plugins.md)"},
-    {"setPluginsToSerialize", "a plan holds no plugins; leave it out"},
+    {"layerDeviceTypes", "every layer runs where it can, on the GPU first; leave it out"},
+    {"setPluginsToSerialize",
+     "a plan holds no plugins: give --dynamicPlugins=LIB when it is loaded, too"},
+    {"safetyPlugins", "there is no safety runtime; --staticPlugins=LIB loads a plugin of Cameo's"},
+    {"enablePluginOverride", "an operator that Cameo has cannot be replaced: give yours a domain"},
     {"markDebug", "`cameo run MODEL --outputs NAMES --output FILE.npz` keeps values inside"},
     {"markUnfusedTensorsAsDebugTensors",
      "`cameo run MODEL --outputs NAMES --output FILE.npz` keeps values inside"},
@@ -48,7 +47,24 @@ static const struct {
     {"dumpRefit", "`cameo inspect PLAN --weights` lists the weights"},
     {"dumpRawBindingsToFile", "use --exportOutput=FILE, or `cameo run --output FILE.npz`"},
     {"remoteAutoTuningConfig", "a plan is made without the machine that it is for; leave it out"},
-    {"cpuOnly", "a CPU is what is used in any case; leave it out"},
+    {"dumpKernelText", "the text of kernels is in src/cuda/kernels; `cameo explain` names them"},
+    {"refitFromOnnx", "`cameo refit PLAN --from MODEL` puts the weights in"},
+    {"loadRefOutputs", "`cameo compare MODEL outputs.npz --inputs inputs.npz --tolerance T`"},
+    {"refPair", "`cameo compare MODEL outputs.npz --inputs inputs.npz --tolerance T`"},
+    {"accuracyAlgorithm", "`cameo compare` prints all of its measures"},
+    {"accuracyThreshold", "`cameo compare MODEL outputs.npz --inputs inputs.npz --tolerance T`"},
+    {"atol", "`cameo compare MODEL outputs.npz --inputs inputs.npz --tolerance T`"},
+    {"rtol", "`cameo compare MODEL outputs.npz --inputs inputs.npz --tolerance T`"},
+    {"tuneBuildRoutes", TUNING},
+    {"tuneBuildRouteFile", TUNING},
+    {"tuningSearch", TUNING},
+    {"tuningCacheFile", TUNING},
+    {"tuningTimeOut", TUNING},
+    {"saveAllEngines", TUNING},
+    {"dryRun", TUNING},
+    {"continue", TUNING},
+    {"helpBuildRoute", TUNING},
+    {"setBuildRoute", TUNING},
 };
 
 const char *cm_trt_instead(const char *flag)
@@ -57,6 +73,15 @@ const char *cm_trt_instead(const char *flag)
         if (!strcmp(instead[i].flag, flag))
             return instead[i].sentence;
     return NULL;
+}
+
+bool cm_trt_instead_at(int i, const char **flag, const char **sentence)
+{
+    if (i < 0 || i >= CM_COUNT(instead))
+        return false;
+    *flag = instead[i].flag;
+    *sentence = instead[i].sentence;
+    return true;
 }
 
 void cm_trt_say_idle(const cm_trt_options *o)
@@ -80,14 +105,14 @@ void cm_trt_say_idle(const cm_trt_options *o)
 static cm_status next_entry(cm_ctx *cx, const char *flag, const char **at, const char **name,
                             const char **value)
 {
-    const char *begin = *at, *colon = NULL, *p = begin;
+    const char *begin = *at + strspn(*at, " "), *colon = NULL, *p = begin;
     for (bool quoted = false; *p && (quoted || *p != ','); p++) {
         quoted ^= *p == '\'';
         if (*p == ':' && !quoted)
             colon = p;
     }
     *at = *p ? p + 1 : p;
-    if (!colon || colon == begin || colon + 1 == p)
+    if (!colon || colon == begin)
         return cm_fail(cx, CM_ERR_ARGUMENT, "--%s=%.*s: wanted NAME:VALUE", flag, (int)(p - begin),
                        begin);
     size_t n = (size_t)(colon - begin);
@@ -129,7 +154,9 @@ cm_status cm_trt_parse_shapes(cm_ctx *cx, const char *flag, const char *text, cm
     while (*text) {
         const char *name, *value;
         CM_TRY(next_entry(cx, flag, &text, &name, &value));
-        if (!is_shape(value))
+        if (!strcmp(value, "scalar"))
+            value = "";
+        if (*value && !is_shape(value))
             return cm_fail(cx, CM_ERR_ARGUMENT, "--%s=%s:%s: wanted NAME:1x3x224x224", flag, name,
                            value);
         out->v[out->n] = cm_arena_printf(cx->arena, "%s=%s", name, value);
@@ -155,6 +182,62 @@ cm_status cm_trt_parse_precisions(cm_ctx *cx, const char *text, cm_texts *keep)
                        name);
     }
     return CM_OK;
+}
+
+/* ---- Formats ----------------------------------------------------------------------------------- */
+
+/* One of "chw", "chw+hwc8" (the first is taken), "fp32:chw". */
+static cm_status check_format(cm_ctx *cx, const char *flag, const char *text, size_t n,
+                              const char *name, const cm_type *type)
+{
+    static const struct {
+        const char *word;
+        cm_dtype dtype;
+    } types[] = {{"fp32", CM_F32},  {"fp16", CM_F16},  {"bf16", CM_BF16},
+                 {"int32", CM_I32}, {"int64", CM_I64}, {"int8", CM_I8},
+                 {"uint8", CM_U8},  {"bool", CM_BOOL}, {"fp8", CM_F8E4M3FN}};
+    const char *colon = memchr(text, ':', n), *format = colon ? colon + 1 : text;
+    size_t length = (size_t)(text + n - format), word = colon ? (size_t)(colon - text) : 0;
+    if (length < 3 || strncmp(format, "chw", 3) != 0 || (length > 3 && format[3] != '+'))
+        return cm_fail(
+            cx, CM_ERR_ARGUMENT,
+            "--%s=%.*s: '%s' is dense and row-major, wanted chw; a Transpose in the model "
+            "makes it another one",
+            flag, (int)n, text, name);
+    for (int i = 0; colon && i < CM_COUNT(types); i++)
+        if (strlen(types[i].word) == word && !strncmp(types[i].word, text, word) &&
+            types[i].dtype != type->dtype)
+            return cm_fail(
+                cx, CM_ERR_ARGUMENT,
+                "--%s=%.*s: '%s' is of the model's own type, %s; `cameo edit cast` changes "
+                "it",
+                flag, (int)n, text, name, cm_dtype_name(type->dtype));
+    return CM_OK;
+}
+
+static cm_status check_formats(cm_ctx *cx, const char *flag, const char *list, const cm_engine *e,
+                               int n, const char *(*name)(const cm_engine *, int),
+                               const cm_type *(*type)(const cm_engine *, int))
+{
+    bool one = list && !strchr(list, ',');
+    for (int i = 0; list && i < n; i++) {
+        size_t length = strcspn(list, ",");
+        if (!length)
+            return cm_fail(cx, CM_ERR_ARGUMENT, "--%s: wanted one format, or one for each of %d",
+                           flag, n);
+        CM_TRY(check_format(cx, flag, list, length, name(e, i), type(e, i)));
+        list += one ? 0 : length + (list[length] == ',');
+    }
+    return CM_OK;
+}
+
+cm_status cm_trt_check_formats(cm_ctx *cx, const cm_trt *t)
+{
+    const cm_engine *e = t->model.engine;
+    CM_TRY(check_formats(cx, "inputIOFormats", t->o->input_formats, e, cm_engine_n_inputs(e),
+                         cm_engine_input_name, cm_engine_input_type));
+    return check_formats(cx, "outputIOFormats", t->o->output_formats, e, cm_engine_n_outputs(e),
+                         cm_engine_output_name, cm_engine_output_type);
 }
 
 /* ---- Inputs ------------------------------------------------------------------------------------ */

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cpu.h"
 #include "cli/trtexec.h"
 
 void cm_trt_say(char level, const char *format, ...)
@@ -68,10 +67,10 @@ static void print_build_options(const cm_trt_options *o)
     cm_trt_say('I', "Profiling verbosity: %s",
                o->profiling_verbosity ? o->profiling_verbosity : "layer_names_only");
     cm_trt_say('I', "Tactic sources: Using default tactic sources");
-    cm_trt_say('I', "timingCacheMode: disable");
-    cm_trt_say('I', "timingCacheFile: %s", text(o->idle_value.timingCacheFile));
-    cm_trt_say('I', "Input(s)s format: the model's own");
-    cm_trt_say('I', "Output(s)s format: the model's own");
+    cm_trt_say('I', "timingCacheMode: %s", o->timing_cache ? "global" : "disable");
+    cm_trt_say('I', "timingCacheFile: %s", text(o->timing_cache));
+    cm_trt_say('I', "Input(s)s format: %s", o->input_formats ? o->input_formats : "chw");
+    cm_trt_say('I', "Output(s)s format: %s", o->output_formats ? o->output_formats : "chw");
     const char *shapes = o->shapes ? o->shapes : o->opt_shapes;
     cm_trt_say('I', "Input build shapes: %s", shapes ? shapes : "model");
     cm_trt_say('I', "Input calibration shapes: model");
@@ -93,7 +92,7 @@ static void print_inference_options(const cm_trt *t)
     cm_trt_say('I', "Data transfers: %s", on(!o->no_data_transfers));
     cm_trt_say('I', "Spin-wait: %s", on(o->idle.useSpinWait));
     cm_trt_say('I', "Multithreading: %s", on(o->idle.threads || t->how.streams > 1));
-    cm_trt_say('I', "CUDA Graph: Disabled");
+    cm_trt_say('I', "CUDA Graph: %s", on(o->idle.useCudaGraph));
     cm_trt_say('I', "Separate profiling: Enabled");
     cm_trt_say('I', "Time Deserialize: %s", on(o->idle.timeDeserialize));
     cm_trt_say('I', "Time Refit: Disabled");
@@ -122,6 +121,15 @@ static void print_reporting_options(const cm_trt *t)
     cm_trt_say('I', "Export profile to JSON file: %s", text(o->export_profile));
 }
 
+static void print_texts(const char *name, const cm_texts *t)
+{
+    char line[512];
+    size_t n = (size_t)snprintf(line, sizeof line, "%s", name);
+    for (int i = 0; i < t->n && n < sizeof line; i++)
+        n += (size_t)snprintf(line + n, sizeof line - n, " %s", t->v[i]);
+    cm_trt_say('I', "%s", line);
+}
+
 void cm_trt_print_options(const cm_trt *t)
 {
     const cm_trt_options *o = t->o;
@@ -131,26 +139,16 @@ void cm_trt_print_options(const cm_trt *t)
     cm_trt_say('I', "Output:");
     print_build_options(o);
     cm_trt_say('I', "=== System Options ===");
-    cm_trt_say('I', "Device: 0");
+    cm_trt_say('I', "Device: %lld", (long long)(o->device > 0 ? o->device : 0));
     cm_trt_say('I', "DLACore: ");
-    cm_trt_say('I', "Plugins:");
+    print_texts("Plugins:", &o->plugins);
+    print_texts("setPluginsToSerialize:", &(cm_texts){0});
+    print_texts("staticPlugins:", &o->static_plugins);
+    print_texts("dynamicPlugins:", &o->dynamic_plugins);
+    cm_trt_say('I', "ignoreParsedPluginLibs: %d", o->idle.ignoreParsedPluginLibs);
     print_inference_options(t);
     print_reporting_options(t);
     cm_trt_say('I', "%s", "");
-}
-
-void cm_trt_print_device(void)
-{
-    const cm_cpu *c = cm_cpu_info();
-    cm_trt_say('I', "=== Device Information ===");
-    cm_trt_say('I', "Available Devices: ");
-    cm_trt_say('I', "  Device 0: \"%s\"", c->name);
-    cm_trt_say('I', "Selected Device: %s", c->name);
-    cm_trt_say('I', "Selected Device ID: 0");
-    cm_trt_say('I', "Compute Capability: %s", cm_isa_name(c->isa));
-    cm_trt_say('I', "Cores: %d", cm_cpu_cores());
-    cm_trt_say('I', "%s", "");
-    cm_trt_say('I', "Cameo version: %s", CM_VERSION);
 }
 
 /* ---- Performance ------------------------------------------------------------------------------- */
@@ -211,18 +209,21 @@ static cm_status print_part(cm_ctx *cx, const cm_trt *t, const char *name, cm_be
     return CM_OK;
 }
 
-static void explain(void)
+static void explain(bool gpu)
 {
-    static const char *const lines[] = {
+    const char *const lines[] = {
         "",
         "=== Explanations of the performance metrics ===",
         "Total Host Walltime: the time from the first inference's start to the last one's end.",
-        "GPU Compute Time: the time of the inference itself, here on the CPU.",
+        gpu ? "GPU Compute Time: the time of the inference itself."
+            : "GPU Compute Time: the time of the inference itself, here on the CPU.",
         "Total GPU Compute Time: the sum of it over all inferences.",
         "Throughput: inferences over Total Host Walltime.",
         "Enqueue Time: the time until an inference is handed over.",
-        "H2D Latency: the time to hand over the inputs; nothing is copied on a CPU.",
-        "D2H Latency: the time to take the outputs; nothing is copied on a CPU.",
+        gpu ? "H2D Latency: the time to hand over the inputs."
+            : "H2D Latency: the time to hand over the inputs; nothing is copied on a CPU.",
+        gpu ? "D2H Latency: the time to take the outputs."
+            : "D2H Latency: the time to take the outputs; nothing is copied on a CPU.",
         "Latency: H2D Latency, GPU Compute Time and D2H Latency together.",
     };
     for (int i = 0; i < CM_COUNT(lines); i++)
@@ -253,7 +254,7 @@ cm_status cm_trt_print_performance(cm_ctx *cx, const cm_trt *t)
         cm_trt_say('W', "* %s", warnings[i]);
     cm_trt_say('I', "Explanations of the performance metrics are printed in the verbose logs.");
     if (t->o->verbose)
-        explain();
+        explain(t->target.kind == CM_DEVICE_CUDA);
     return CM_OK;
 }
 

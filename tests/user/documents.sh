@@ -10,6 +10,9 @@ same() { # same KIND FILE
 same ops docs/ops.md
 same man share/man/man1/cameo.1
 same completion share/bash-completion/cameo
+same commands docs/commands.md
+sed -n '/^## Flags that do something/,$p' docs/trtexec.md | cmp -s - <("$B/cameo" documents trtexec) ||
+    { echo "docs/trtexec.md is old: make docs"; exit 1; }
 bash -n share/bash-completion/cameo
 
 # The completion offers verbs, options and files.
@@ -28,3 +31,20 @@ for verb in $("$B/cameo" --help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do
     grep -q "^  cameo $verb" "$B/help.txt"
     grep -q "cameo $(echo "$verb" | sed 's/-/\\\\-/g')" share/man/man1/cameo.1
 done
+
+# Every option has an effect and an example, the same ones in the man page and in docs/; each example parses.
+n=0
+for verb in $("$B/cameo" --help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do
+    "$B/cameo" "$verb" --help | sed -n 's/^  --\([A-Za-z0-9-]*\).*/\1/p' | grep -v '^help$' >"$B/options.txt" || continue
+    sed -n "/^## cameo $verb\$/,/^Examples:/p" docs/commands.md >"$B/section.txt"
+    while read -r option; do
+        row=$(grep -E "^\| \`--$option( [^\`]*)?\` \| [^|]+ \| \`cameo $verb [^|]*--$option\b.*\` \|\$" "$B/section.txt") ||
+            { echo "docs/commands.md: cameo $verb --$option has no effect or no example"; exit 1; }
+        example=$(echo "$row" | sed 's/.*| `cameo \(.*\)` |$/\1/')
+        grep -qxF -- "Example: cameo $(echo "$example" | sed 's/-/\\-/g')" share/man/man1/cameo.1 ||
+            { echo "the man page lacks: $example"; exit 1; }
+        eval "'$B/cameo' $example --help" >"$B/help.txt" || { echo "does not parse: cameo $example"; exit 1; }
+        n=$((n + 1))
+    done <"$B/options.txt"
+done
+[ $n -gt 200 ] || { echo "only $n options"; exit 1; }

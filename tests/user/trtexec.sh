@@ -94,6 +94,36 @@ refuses 'built without its weights' --loadEngine="$T/bare.plan"
 "$B/cameo" refit "$T/bare.plan" --from $model --quiet
 cmp "$T/bare.plan" "$T/m.plan"
 
+# Measuring: asked for by a level or by a cache, which the next build finds.
+trt --onnx=$model --builderOptimizationLevel=2 --skipInference
+has 'Tactics come from the cost model'
+rm -f "$T/x.cache"
+trt --onnx=$model --timingCacheFile="$T/x.cache" --skipInference
+has '[1-9][0-9]* problems, 0 known before, [1-9][0-9]* measurements'
+trt --onnx=$model --builderOptimizationLevel=3 --timingCacheFile="$T/x.cache" --skipInference
+has '([1-9][0-9]*) problems, \1 known before, 0 measurements'
+refuses 'builderOptimizationLevel .0 to 5.' --onnx=$model --builderOptimizationLevel=6
+
+# Formats are checked; shapes may have spaces between them.
+trt --onnx=$model --inputIOFormats=fp32:chw --outputIOFormats=chw+hwc8 --shapes=' picture:2x1x8x8'
+has 'Input.s.s format: fp32:chw'
+refuses "inputIOFormats=fp16:chw: 'picture' is of the model's own type, f32" --onnx=$model --inputIOFormats=fp16:chw
+refuses "outputIOFormats=fp32:hwc8: 'probabilities' is dense and row-major" --onnx=$model --outputIOFormats=fp32:hwc8
+
+# Where it runs. A device is a GPU; without one the CPU does it.
+trt --onnx=$model --cpuOnly --device=0
+has 'Selected Device ID: 0'
+has 'Compute Capability: (generic|avx2|avx512|amx)'
+if ! "$B/cameo" devices | grep -q '^cuda:'; then
+    trt --onnx=$model --device=3
+    has '\[W\] --device=3: no GPU is to be had .*; the CPU is used'
+fi
+
+# Plugins are Cameo's own, by any of trtexec's flags.
+refuses 'cannot load the plugin' --onnx=$model --staticPlugins="$T/nothing.so"
+[ ! -f "$B/examples/fused_norm.so" ] || trt --onnx=$model --dynamicPlugins="$B/examples/fused_norm.so"
+[ ! -f "$B/examples/fused_norm.so" ] || has 'dynamicPlugins: .*fused_norm.so'
+
 # The same data as bytes and as .npy give the same answer; wrong sizes are refused.
 $python -c "import numpy as np; x = np.load('examples/digits/digit-7.npy').reshape(1, 1, 8, 8).astype('f4')
 x.tofile('$T/x.bin'); np.save('$T/x.npy', x)"
@@ -105,9 +135,11 @@ json a.json 'max(range(10), key=d[0]["values"].__getitem__) == 7'
 refuses 'x.bin has 256 bytes; input .picture. wants 512' --onnx=$model --shapes=picture:2x1x8x8 --loadInputs=picture:"$T/x.bin"
 
 # Flags that change nothing say why; those that are not taken say what to use instead.
-trt --onnx=$model --useCudaGraph --memPoolSize=workspace:64 --builderOptimizationLevel=5 --noTF32 --stronglyTyped --refit \
-    --timingCacheFile=x.cache --best --int8 --verbose --idleTime=1 --sleepTime=1 --threads
-for flag in useCudaGraph memPoolSize builderOptimizationLevel noTF32 stronglyTyped refit timingCacheFile int8; do
+trt --onnx=$model --useCudaGraph --memPoolSize=workspace:64 --noTF32 --stronglyTyped --refit --best --int8 --verbose \
+    --idleTime=1 --sleepTime=1 --threads --vc --pi --asyncFileReader --noCudaGraph --noSpinWait --includeDataTransfers \
+    --profile=0 --sparsity=enable --decomposableAttentions='*'
+for flag in useCudaGraph memPoolSize stronglyTyped refit int8 vc pi asyncFileReader noCudaGraph noSpinWait \
+    includeDataTransfers profile sparsity decomposableAttentions; do
     has "\[I\] --$flag changes nothing: "
 done
 has '\[V\] Latency: '
@@ -117,6 +149,9 @@ trt --onnx=$model --bf16
 refuses 'trtexec takes no --batch here: .*--shapes' --onnx=$model --batch=8
 refuses 'trtexec takes no --calib here: .*QuantizeLinear' --onnx=$model --calib=x
 refuses 'trtexec takes no --useDLACore here' --onnx=$model --useDLACore=0
+refuses 'trtexec takes no --refitFromOnnx here: .*cameo refit' --onnx=$model --refitFromOnnx=x.onnx
+refuses 'trtexec takes no --loadRefOutputs here: .*cameo compare' --onnx=$model --loadRefOutputs=x:y.bin
+refuses 'trtexec takes no --tuneBuildRoutes here: .*cameo tune' --onnx=$model --tuneBuildRoutes=x
 refuses 'trtexec has no option --saveEngin; did you mean --saveEngine' --onnx=$model --saveEngin=x
 refuses 'wanted either --onnx=FILE or --loadEngine=FILE'
 refuses '^&&&& FAILED TensorRT.trtexec' --onnx=$model --shapes=nobody:1x2
@@ -126,3 +161,27 @@ refuses 'wanted NAME:VALUE' --onnx=$model --shapes=picture
 refuses 'profilingVerbosity=much: wanted' --onnx=$model --profilingVerbosity=much
 refuses 'found 9' --onnx=$model --shapes=picture:1x1x9x8
 refuses 'nowhere.onnx' --onnx=nowhere.onnx
+
+# Every flag of trtexec 8 to 11 is taken or answered; none is unknown.
+for flag in accuracyAlgorithm accuracyThreshold adjustForDLA allocationStrategy allowGPUFallback allowWeightStreaming \
+    asyncFileReader atol avgRuns avgTiming batch best bf16 buildDLAStandalone buildOnly builderOptimizationLevel calib \
+    calibProfile consistency continue cpuOnly decomposableAttentions deploy device directIO disableCompilationCache \
+    distributiveIndependence dryRun dumpKernelText dumpLayerInfo dumpOptimizationProfile dumpOutput dumpProfile \
+    dumpRawBindingsToFile dumpRefit duration dynamicPlugins enableMonitorMemory enablePluginOverride errorOnTimingCacheMiss \
+    excludeLeanRuntime explicitBatch exportLayerInfo exportOutput exportProfile exportTimes exposeDMA fp16 fp8 \
+    getPlanVersionOnly hardwareCompatibilityLevel helpBuildRoute idleTime ignoreParsedPluginLibs includeDataTransfers \
+    infStreams inputIOFormats int4 int8 iterations l2LimitForTiling layerDeviceTypes layerOutputTypes layerPrecisions \
+    leanDLLPath loadEngine loadInputs loadRefOutputs markDebug markUnfusedTensorsAsDebugTensors maxAuxStreams maxBatch \
+    maxShapes maxShapesCalib maxTactics memPoolSize minShapes minShapesCalib minTiming model monitorMemory noBuilderCache \
+    noCompilationCache noCudaGraph noDataTransfers noSpinWait noTF32 nvtxMode nvtxVerbosity onnx optShapes optShapesCalib \
+    output outputIOFormats percentile persistentCacheRatio pi pluginInstanceNorm plugins precisionConstraints preview profile \
+    profilingVerbosity quantizationFlags refPair refit refitFromOnnx remoteAutoTuningConfig reportCapabilityDLA restricted rtol \
+    runtimePlatform safe safetyPlugins saveAllDebugTensors saveAllEngines saveDebugTensors saveEngine separateProfileRun \
+    setBuildRoute setPluginsToSerialize shapes skipInference sleepTime sparsity staticPlugins streams stripAllWeights \
+    stripWeights stronglyTyped tacticSources tempdir tempfileControls threads tilingOptimizationLevel timeDeserialize timeRefit \
+    timingCacheFile tuneBuildRouteFile tuneBuildRoutes tuningCacheFile tuningSearch tuningTimeOut uff uffInput uffNHWC \
+    uint8AsymmetricQuantizationDLA useCudaGraph useDLACore useManagedMemory useOptimizationProfile useProfile useRuntime \
+    useSpinWait vc verbose versionCompatible warmUp weightStreamingBudget weightless workspace; do
+    if trt --$flag; then echo "ran on nothing: --$flag"; exit 1; fi
+    ! grep -q 'has no option' "$out" || { cat "$out"; exit 1; }
+done

@@ -35,6 +35,10 @@ typedef struct cm_pool_kernels {
      * not use, up to CM_POOL_SLACK floats behind the last. */
     void (*along[CM_REDUCING_COUNT])(const float *t, int64_t n, int64_t kernel, int64_t stride,
                                      int64_t dilation, float *y);
+    /* `rows` rows of n outputs each, adjacent: 2 x 2 windows side by side, of rows that are `row` apart; a sum is
+     * divided by 4, squares are rooted. */
+    void (*quarters[CM_REDUCING_COUNT])(const float *x, int64_t row, int64_t rows, int64_t n,
+                                        float *y);
     /* n adjacent elements of the input. */
     float (*line[CM_REDUCING_COUNT])(const float *x, int64_t n);
 } cm_pool_kernels;

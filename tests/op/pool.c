@@ -68,6 +68,21 @@ static void largest(void **unused)
         random_pool("MaxPool", "", true);
 }
 
+/* The commonest: 2 x 2 windows side by side, rows and columns that are left over or not. */
+static void quarters(void **unused)
+{
+    static const char *const ops[] = {"MaxPool", "AveragePool", "LpPool"};
+    (void)unused;
+    for (int i = 0; i < 60; i++) {
+        char text[300];
+        sprintf(text,
+                "x: f32[%d,%d,%d,%d]\ny = %s(x) {kernel_shape=[2,2], strides=[2,2]%s}\nreturn y\n",
+                pick(1, 2), pick(1, 20), pick(2, 30), pick(2, 70), ops[i % 3],
+                i % 3 == 2 ? i % 2 ? ", p=1" : ", p=2" : "");
+        check(text, i % 3 == 0, i % 6 == 0 ? 20 : 0);
+    }
+}
+
 static void mean(void **unused)
 {
     (void)unused;
@@ -169,9 +184,9 @@ static void declines(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(largest), cmocka_unit_test(mean),     cmocka_unit_test(norm),
-        cmocka_unit_test(global),  cmocka_unit_test(usual),    cmocka_unit_test(epilogues),
-        cmocka_unit_test(halves),  cmocka_unit_test(declines),
+        cmocka_unit_test(largest),   cmocka_unit_test(quarters), cmocka_unit_test(mean),
+        cmocka_unit_test(norm),      cmocka_unit_test(global),   cmocka_unit_test(usual),
+        cmocka_unit_test(epilogues), cmocka_unit_test(halves),   cmocka_unit_test(declines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

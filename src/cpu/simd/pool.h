@@ -168,6 +168,50 @@ VINLINE void along_row(cm_reducing r, const float *t, int64_t n, int64_t kernel,
     }
 }
 
+/* Elements 0, 2, ... and 1, 3, ... of the 2 * n that are at t. */
+VINLINE void split_pairs(const float *t, int n, vf *even, vf *odd)
+{
+    vf a = vf_load_n(t, 2 * n < VW ? 2 * n : VW),
+       b = vf_load_n(t + VW, 2 * n > VW ? 2 * n - VW : 0);
+#if VW == 16
+    const vi at = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    *even = _mm512_permutex2var_ps(a, at, b);
+    *odd = _mm512_permutex2var_ps(a, _mm512_or_epi32(at, vi_set(1)), b);
+#elif VW == 8
+    vf e = _mm256_shuffle_ps(a, b, 0x88), o = _mm256_shuffle_ps(a, b, 0xdd);
+    *even = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(e), 0xd8));
+    *odd = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(o), 0xd8));
+#else
+    *even = _mm_shuffle_ps(a, b, 0x88);
+    *odd = _mm_shuffle_ps(a, b, 0xdd);
+#endif
+}
+
+VINLINE vf quarter(cm_reducing r, const float *x, int64_t row, int n)
+{
+    vf v[4];
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        vf even, odd;
+        split_pairs(x + i * row, n, &even, &odd);
+        v[2 * i] = taken(r, even);
+        v[2 * i + 1] = taken(r, odd);
+    }
+    return finished(r, joined(r, joined(r, v[0], v[2]), joined(r, v[1], v[3])), vf_set(4));
+}
+
+VINLINE void quarter_rows(cm_reducing r, const float *x, int64_t row, int64_t rows, int64_t n,
+                          float *y)
+{
+    for (int64_t k = 0; k < rows; k++, x += 2 * row, y += n) {
+        int64_t i = 0;
+        for (; i + VW <= n; i += VW)
+            vf_store(y + i, quarter(r, x + 2 * i, row, VW));
+        if (i < n)
+            vf_store_n(y + i, quarter(r, x + 2 * i, row, (int)(n - i)), (int)(n - i));
+    }
+}
+
 VINLINE float line_of(cm_reducing r, const float *x, int64_t n)
 {
     vf sum[4] = {vf_set(identity(r)), vf_set(identity(r)), vf_set(identity(r)),
@@ -205,6 +249,10 @@ VINLINE float line_of(cm_reducing r, const float *x, int64_t n)
     {                                                                                              \
         along_row(r, t, n, kernel, stride, dilation, y);                                           \
     }                                                                                              \
+    static void quarters_##name(const float *x, int64_t row, int64_t rows, int64_t n, float *y)    \
+    {                                                                                              \
+        quarter_rows(r, x, row, rows, n, y);                                                       \
+    }                                                                                              \
     static float line_##name(const float *x, int64_t n)                                            \
     {                                                                                              \
         return line_of(r, x, n);                                                                   \
@@ -219,6 +267,7 @@ const cm_pool_kernels CM_LEVEL(cm_cpu_pool) = {
     .window = {window_max, window_sum, window_magnitudes, window_squares},
     .down = {down_max, down_sum, down_magnitudes, down_squares},
     .along = {along_max, along_sum, along_magnitudes, along_squares},
+    .quarters = {quarters_max, quarters_sum, quarters_magnitudes, quarters_squares},
     .line = {line_max, line_sum, line_magnitudes, line_squares},
 };
 

@@ -29,6 +29,9 @@ CONV_TACTIC(conv_half);
 /* Packs as conv_planes_f32 does. */
 CM_TACTIC(conv_shifted_f32);
 CM_TACTIC_WORKSPACE(conv_shifted_f32);
+/* Reads weights where they lie. */
+CM_TACTIC(conv_depthwise_planes_f32);
+CM_TACTIC_WORKSPACE(conv_depthwise_planes_f32);
 CM_TACTIC_KNOBS(conv_winograd_f4);
 CM_TACTIC_KNOBS(conv_winograd_f6);
 CM_TACTIC_KNOBS(conv_winograd_f2);

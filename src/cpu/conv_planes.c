@@ -57,8 +57,11 @@ double cm_cpu_conv_planes_f32_cost(const cm_problem *p, const cm_knobs *k)
     double whole = panels * g->nr / (double)plane(c->out);
     double rows = (double)(c->c_out / c->groups), few = rows < 4 ? 4 / rows : 1;
     double compute = cm_conv_flops(c) * whole * few / (0.85 * cm_cpu_flops_per_ns(&p->target));
-    double gathered = pieces * g->nr * (double)(cm_conv_taps(c) * c->c_in);
-    gathered *= cm_conv_is_points(c) ? 0 : c->stride[2] == 1 ? 0.08 : 0.3;
+    /* Parts of rows, 10 ns each, and their elements. */
+    double parts = pieces * (1 + g->nr / (double)c->out[2]) * (double)(cm_conv_taps(c) * c->c_in);
+    double elem = c->stride[2] == 1 ? 0.08 : 0.3;
+    double gathered =
+        cm_conv_is_points(c) ? 0 : parts * (10 + elem * (double)cm_min_i64(g->nr, c->out[2]));
     double memory = cm_conv_bytes(p) / (4 * cm_cpu_bytes_per_ns(&p->target));
     return 200 + (compute + gathered + memory) / cm_cpu_speedup(p, pieces * (double)c->groups);
 }
@@ -104,22 +107,24 @@ void cm_cpu_conv_planes_f32_pack(const cm_problem *p, const cm_knobs *k, int inp
 static void gather_row(const float *row, int64_t width, int64_t at, int64_t step, int64_t n,
                        float *to)
 {
-    if (step == 1 && at >= 0 && at + n <= width) {
-        if (n == 32)
-            memcpy(to, row + at, 32 * sizeof *to);
-        else if (n == 16)
-            memcpy(to, row + at, 16 * sizeof *to);
-        else
-            memcpy(to, row + at, (size_t)n * sizeof *to);
-        return;
-    }
-    if (at >= 0 && at + (n - 1) * step < width) {
-        for (int64_t i = 0; i < n; i++)
+    int64_t first = 0, last = n;
+    if (at < 0)
+        first = cm_min_i64(n, cm_ceil_div(-at, step));
+    if (at + (n - 1) * step >= width)
+        last = cm_max_i64(first, at < width ? cm_ceil_div(width - at, step) : 0);
+    for (int64_t i = 0; i < first; i++)
+        to[i] = 0;
+    if (step == 1 && last - first == 32)
+        memcpy(to + first, row + at + first, 32 * sizeof *to);
+    else if (step == 1 && last - first == 16)
+        memcpy(to + first, row + at + first, 16 * sizeof *to);
+    else if (step == 1)
+        memcpy(to + first, row + at + first, (size_t)(last - first) * sizeof *to);
+    else
+        for (int64_t i = first; i < last; i++)
             to[i] = row[at + i * step];
-        return;
-    }
-    for (int64_t i = 0; i < n; i++, at += step)
-        to[i] = at >= 0 && at < width ? row[at] : 0;
+    for (int64_t i = last; i < n; i++)
+        to[i] = 0;
 }
 
 /* Row `k` of the panel's matrix: one input channel, one kernel position. */

@@ -9,6 +9,7 @@
 
 #include "base/size.h"
 #include "cpu/conv.h"
+#include "cpu/conv_copied.h"
 #include "cpu/gemm.h"
 
 enum {
@@ -17,19 +18,13 @@ enum {
     WEIGHTS_IN_CACHE = 1 << 17, /* floats that stay near while a row is computed */
 };
 
-/* The copy: [image][channel][depth][row][phase][column]. */
-typedef struct {
-    int64_t depth, rows, width; /* of a plane; width of one phase */
-    int64_t line, plane;        /* floats of a row with all its phases, and of a channel */
-} copied;
-
 typedef struct {
     const cm_conv *c;
     const cm_gemm_f32_kernel *g;
     const float *x, *w, *bias;
     float *y, *copy;
     int32_t *shift;
-    copied s;
+    cm_conv_copied s;
     cm_epilogue_plan plan;
     bool simple;
     cm_simple_epilogue e;
@@ -37,25 +32,10 @@ typedef struct {
     int64_t blocks;          /* of rows, in an image */
 } job;
 
-static int64_t extent(const cm_conv *c, int d)
-{
-    return (c->out[d] - 1) * c->stride[d] + (c->kernel[d] - 1) * c->dilation[d] + 1;
-}
-
-static copied copied_of(const cm_conv *c)
-{
-    copied s = {.depth = extent(c, 0),
-                .rows = extent(c, 1),
-                .width = cm_ceil_div(extent(c, 2), c->stride[2])};
-    s.line = s.width * c->stride[2];
-    s.plane = s.depth * s.rows * s.line;
-    return s;
-}
-
 static size_t copy_bytes(const cm_problem *p)
 {
     const cm_conv *c = &p->as.conv;
-    size_t floats = (size_t)(c->n * c->c_in * copied_of(c).plane) + CM_GEMM_MAX_NR;
+    size_t floats = (size_t)(c->n * c->c_in * cm_conv_copied_of(c).plane) + CM_GEMM_MAX_NR;
     return cm_round_up(floats * sizeof(float), 64);
 }
 
@@ -73,7 +53,7 @@ const char *cm_cpu_conv_shifted_f32_reject(const cm_problem *p)
     const cm_conv *c = &p->as.conv;
     double floats = (double)c->n * (double)c->c_in;
     for (int d = 0; d < 3; d++)
-        floats *= (double)extent(c, d) + (double)c->stride[d];
+        floats *= (double)cm_conv_extent(c, d) + (double)c->stride[d];
     return floats > MOST_FLOATS ? "the padded input is too large" : NULL;
 }
 
@@ -99,58 +79,13 @@ size_t cm_cpu_conv_shifted_f32_workspace(const cm_problem *p, const cm_knobs *k)
     return copy_bytes(p) + shift_bytes(p) + cm_cpu_conv_planes_f32_workspace(p, k);
 }
 
-/* Columns begin, begin + step, ... of a row of `width`, zeros outside. */
-static void copy_phase(const float *row, int64_t width, int64_t begin, int64_t step, int64_t n,
-                       float *to)
-{
-    int64_t first = begin < 0 ? cm_min_i64(n, cm_ceil_div(-begin, step)) : 0;
-    int64_t last = begin < width ? cm_min_i64(n, cm_ceil_div(width - begin, step)) : 0;
-    if (last < first)
-        last = first;
-    memset(to, 0, (size_t)first * sizeof *to);
-    if (step == 1)
-        memcpy(to + first, row + begin + first, (size_t)(last - first) * sizeof *to);
-    else
-        for (int64_t i = first; i < last; i++)
-            to[i] = row[begin + i * step];
-    memset(to + last, 0, (size_t)(n - last) * sizeof *to);
-}
-
 static void copy_planes(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
     const cm_conv *c = j->c;
-    const copied *s = &j->s;
-    for (int64_t i = begin; i < end; i++) {
-        const float *x = j->x + i * c->in[0] * c->in[1] * c->in[2];
-        float *to = j->copy + i * s->plane;
-        for (int64_t line = 0; line < s->depth * s->rows; line++, to += s->line) {
-            int64_t z = line / s->rows - c->pad[0], y = line % s->rows - c->pad[1];
-            if (z < 0 || z >= c->in[0] || y < 0 || y >= c->in[1]) {
-                memset(to, 0, (size_t)s->line * sizeof *to);
-                continue;
-            }
-            for (int64_t phase = 0; phase < c->stride[2]; phase++)
-                copy_phase(x + (z * c->in[1] + y) * c->in[2], c->in[2], phase - c->pad[2],
-                           c->stride[2], s->width, to + phase * s->width);
-        }
-    }
-}
-
-static void set_shifts(const job *j)
-{
-    const cm_conv *c = j->c;
-    const copied *s = &j->s;
-    int32_t *to = j->shift;
-    for (int64_t channel = 0; channel < c->c_in / c->groups; channel++)
-        for (int64_t z = 0; z < c->kernel[0]; z++)
-            for (int64_t y = 0; y < c->kernel[1]; y++)
-                for (int64_t x = 0; x < c->kernel[2]; x++) {
-                    int64_t line = z * c->dilation[0] * s->rows + y * c->dilation[1];
-                    int64_t column = x * c->dilation[2];
-                    *to++ = (int32_t)(channel * s->plane + line * s->line +
-                                      column % c->stride[2] * s->width + column / c->stride[2]);
-                }
+    for (int64_t i = begin; i < end; i++)
+        cm_conv_copy_plane(c, &j->s, j->x + i * c->in[0] * c->in[1] * c->in[2],
+                           j->copy + i * j->s.plane);
 }
 
 /* Columns [column, column + n) of output row `line`, rows of weights of one tile. */
@@ -212,7 +147,7 @@ cm_status cm_cpu_conv_shifted_f32_run(const cm_run *r)
              .y = r->out[0],
              .copy = r->workspace,
              .shift = (int32_t *)((char *)r->workspace + copy_bytes(p)),
-             .s = copied_of(c),
+             .s = cm_conv_copied_of(c),
              .k = c->c_in / c->groups * cm_conv_taps(c),
              .c_out = c->c_out / c->groups,
              .blocks = cm_ceil_div(c->out[0] * c->out[1], ROWS_AT_ONCE)};
@@ -224,7 +159,7 @@ cm_status cm_cpu_conv_shifted_f32_run(const cm_run *r)
         j.w = packed;
     }
     j.tiles = cm_gemm_tiles(j.c_out, j.g->mr);
-    set_shifts(&j);
+    cm_conv_set_shifts(c, &j.s, c->c_in / c->groups, j.shift);
     memset(j.copy + c->n * c->c_in * j.s.plane, 0, CM_GEMM_MAX_NR * sizeof(float));
     cm_parallel(r->threads, c->n * c->c_in, 1 + 16384 / (j.s.plane + 1), copy_planes, &j);
     int64_t units = c->n * c->groups * j.blocks;

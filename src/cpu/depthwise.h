@@ -1,4 +1,4 @@
-/* depthwise.h -- one output row of a channels-last depthwise convolution.
+/* depthwise.h -- depthwise convolutions: an output row with channels innermost; a plane.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef CM_CPU_DEPTHWISE_H
 #define CM_CPU_DEPTHWISE_H
@@ -24,6 +24,25 @@ typedef struct cm_depthwise_row {
     float lo, hi;
 } cm_depthwise_row;
 
+/* One channel of a row-major depthwise convolution, from a plane with its padding written out
+ * (conv_copied.h): column i of row r is
+ *     min(hi, max(lo, bias + residual + sum over t < taps of w[t] * x[r * x_row + shift[t] + i])).
+ * Reads, and does not use, up to CM_DEPTHWISE_SLACK floats behind the last. */
+typedef struct cm_depthwise_plane {
+    const float *x, *w;
+    const int32_t *shift;
+    int64_t taps, x_row;
+    float *y;
+    const float *residual; /* NULL: none; as y lies */
+    int64_t rows, cols;    /* of y, adjacent */
+    float bias, lo, hi;
+} cm_depthwise_plane;
+
+enum { CM_DEPTHWISE_SLACK = 32 };
+
+void cm_cpu_depthwise_plane_f32__generic(const cm_depthwise_plane *a);
+void cm_cpu_depthwise_plane_f32__avx2(const cm_depthwise_plane *a);
+void cm_cpu_depthwise_plane_f32__avx512(const cm_depthwise_plane *a);
 void cm_cpu_depthwise_row_f32__generic(const cm_depthwise_row *a);
 void cm_cpu_depthwise_row_f32__avx2(const cm_depthwise_row *a);
 void cm_cpu_depthwise_row_f32__avx512(const cm_depthwise_row *a);

@@ -3,10 +3,10 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A *line* is one row of the window along the last axis: of one input channel where the input is row-major, of
- * all channels where they are innermost. For a piece of an output row all lines are copied, with zeros where
- * they leave the input; then the window of each pixel is a run of adjacent elements in each line, and the
- * product reads them by pointers. The output has its channels innermost, so a row-major input needs no
- * conversion.
+ * all channels where they are innermost. The window of each pixel is a run of adjacent elements in each line,
+ * the next pixel's the same distance further on, and the product reads them where they lie. Tiles that reach
+ * into the padding have their part of the lines copied first, zeros and all. The output has its channels
+ * innermost, so a row-major input needs no conversion.
  *
  * Packed weights: panels of [line][element of the run][columns of the tile], per group. */
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "cpu/gemm.h"
 
 enum {
-    POINTERS = 1536,         /* on the stack */
+    RUNS = 768,              /* looked at at a time: pointers on the stack */
     PIECE = 112,             /* pixels of a piece, about: whole tiles */
     LINES_FLOATS = 16 << 10, /* copied at a time, about */
     SLOTS = 4                /* pieces of the work, with a buffer each, per thread */
@@ -29,7 +29,7 @@ typedef struct {
     int64_t lines;         /* of the window */
     int64_t runs, k;       /* of adjacent elements: one run per line without dilation */
     int64_t piece, pieces; /* pixels of a piece; pieces of an output row */
-    int64_t ld, chunk;     /* floats of a line; lines copied at a time */
+    int64_t ld, chunk;     /* floats of a line of one tile; lines looked at at a time */
     int64_t c_out, panels; /* of one group */
 } form;
 
@@ -61,9 +61,10 @@ static form form_of(const cm_problem *p)
     f.piece = cm_ceil_div(c->out[2], f.pieces);
     f.piece = f.pieces > 1 ? cm_ceil_div(f.piece, g->mr) * g->mr : f.piece;
     f.pieces = cm_ceil_div(c->out[2], f.piece);
-    f.ld = ((f.piece - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1) * f.elems;
+    f.ld = ((g->mr - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1) * f.elems;
     f.ld = (int64_t)cm_round_up((size_t)f.ld, 16) + 16;
-    f.chunk = LINES_FLOATS / f.ld < 1 ? 1 : cm_min_i64(f.lines, LINES_FLOATS / f.ld);
+    f.chunk = cm_min_i64(LINES_FLOATS / f.ld, RUNS * f.lines / f.runs);
+    f.chunk = f.chunk < 1 ? 1 : cm_min_i64(f.lines, f.chunk);
     f.c_out = c->c_out / c->groups;
     f.panels = cm_ceil_div(f.c_out, g->nr);
     return f;
@@ -83,7 +84,7 @@ const char *cm_cpu_conv_lines_f32_reject(const cm_problem *p)
         return "the output's channels are not innermost";
     if (p->out[0]->dtype != CM_F32)
         return "the output is not float32";
-    if (c->kernel[2] > POINTERS / CM_GEMM_MAX_MR)
+    if (c->kernel[2] > RUNS)
         return "too wide a window";
     return cm_conv_reject_common(p, cm_conv_channel_columns(p->out[0]));
 }
@@ -104,8 +105,10 @@ double cm_cpu_conv_lines_f32_cost(const cm_problem *p, const cm_knobs *k)
     double whole = cm_conv_columns(cm_gemm_f32_kernel_of(p->target.level)->nr, f.c_out);
     double flops = cm_conv_flops(c) * whole * (1 + 0.6 / (double)f.k + 4 / sums);
     double rows = (double)(c->n * c->out[0] * c->out[1] * f.pieces * c->groups);
-    double copies = rows * (double)(f.lines * f.ld) * 0.06;
-    double pointers = (double)(cm_conv_pixels(c) * f.runs * c->groups) * 0.3;
+    int mr = cm_gemm_f32_kernel_of(p->target.level)->mr;
+    double tiles = rows * (double)cm_gemm_tiles(f.piece, mr);
+    double copies = (c->pad[2] ? 2 * rows * (double)f.lines : 0) * (4 + 0.06 * (double)f.ld);
+    double pointers = (tiles * (double)f.runs + rows * (double)f.lines * 5) * 1.0;
     double compute = flops / (0.95 * cm_cpu_flops_per_ns(&p->target));
     double memory = cm_conv_bytes(p) / (8 * cm_cpu_bytes_per_ns(&p->target));
     return 200 + (compute + copies + pointers + memory) / cm_cpu_speedup(p, rows);
@@ -182,14 +185,11 @@ static const float *line_source(const job *j, const piece *q, int64_t line)
     return j->x + ((plane * c->in[0] + iz) * c->in[1] + iy) * c->in[2] * j->f.elems;
 }
 
-static void copy_line(const job *j, const piece *q, int64_t line, float *to)
+/* What `count` pixels from column `first` on have of a line, zeros outside the input. */
+static void copy_line(const job *j, const float *from, int64_t first, int64_t count, float *to)
 {
-    const cm_conv *c = j->c;
-    const float *from = line_source(j, q, line);
-    int64_t first = q->ox * c->stride[2] - c->pad[2], e = j->f.elems;
-    int64_t count = (q->pixels - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1;
-    int64_t lo = first < 0 ? cm_min_i64(-first, count) : 0;
-    int64_t hi = cm_max_i64(lo, cm_min_i64(count, c->in[2] - first));
+    int64_t e = j->f.elems, lo = first < 0 ? cm_min_i64(-first, count) : 0;
+    int64_t hi = cm_max_i64(lo, cm_min_i64(count, j->c->in[2] - first));
     if (!from)
         lo = hi = count;
     memset(to, 0, (size_t)(lo * e) * sizeof *to);
@@ -198,34 +198,36 @@ static void copy_line(const job *j, const piece *q, int64_t line, float *to)
     memset(to + hi * e, 0, (size_t)((count - hi) * e) * sizeof *to);
 }
 
-/* Pixels [at, at + m) of the piece, runs [first, first + runs); line 0 of the buffer is line `base`. */
-static void tile(const job *j, const piece *q, const float *buffer, int64_t base, int64_t first,
-                 int64_t runs, int64_t at, int64_t m)
+/* Pixels [at, at + m) of the piece, lines [first, first + n) whose rows of the input are `source`. */
+static void tile(const job *j, const piece *q, const float *const *source, int64_t first, int64_t n,
+                 int64_t at, int64_t m, float *buffer)
 {
     const cm_conv *c = j->c;
     const form *f = &j->f;
-    const float *rows[POINTERS];
-    int64_t step = c->stride[2] * f->elems, per_line = f->runs / f->lines;
-    int64_t line = first / per_line - base, kx = first % per_line;
-    for (int64_t r = 0; r < runs; r++) {
-        const float *from = buffer + line * f->ld + kx * c->dilation[2] * f->elems + at * step;
-        for (int64_t i = 0; i < m; i++)
-            rows[r * m + i] = from + i * step;
-        if (++kx == per_line) {
-            kx = 0;
-            line++;
-        }
+    const float *runs[RUNS];
+    int64_t per_line = f->runs / f->lines, column = (q->ox + at) * c->stride[2] - c->pad[2];
+    int64_t count = (m - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1;
+    bool inside = column >= 0 && column + count <= c->in[2];
+    for (int64_t i = 0; i < n; i++) {
+        const float *from = buffer + i * f->ld;
+        if (inside && source[i])
+            from = source[i] + column * f->elems;
+        else
+            copy_line(j, source[i], column, count, buffer + i * f->ld);
+        for (int64_t kx = 0; kx < per_line; kx++)
+            runs[i * per_line + kx] = from + kx * c->dilation[2] * f->elems;
     }
-    bool last = first + runs == f->runs;
+    bool last = first + n == f->lines;
     int64_t row = ((q->n * c->out[0] + q->oz) * c->out[1] + q->oy) * c->out[2] + q->ox + at;
     int64_t nr = j->g->nr, panel = f->runs * f->k * nr;
-    for (int64_t n = 0; n < f->panels; n++) {
-        int64_t col = q->group * f->c_out + n * nr, left = f->c_out - n * nr;
-        cm_gemm_tile t = {.runs = runs,
+    for (int64_t i = 0; i < f->panels; i++) {
+        int64_t col = q->group * f->c_out + i * nr, left = f->c_out - i * nr;
+        cm_gemm_tile t = {.runs = n * per_line,
                           .k = f->k,
-                          .rows = rows,
-                          .rows_step = m,
-                          .b = j->w + (q->group * f->panels + n) * panel + first * f->k * nr,
+                          .rows = runs,
+                          .rows_apart = c->stride[2] * f->elems,
+                          .b = j->w + (q->group * f->panels + i) * panel +
+                               first * per_line * f->k * nr,
                           .ldb = nr,
                           .c = j->y + row * c->c_out + col,
                           .ldc = c->c_out,
@@ -235,7 +237,7 @@ static void tile(const job *j, const piece *q, const float *buffer, int64_t base
                           .e = last ? &j->sink.e : NULL,
                           .row = row,
                           .col = col};
-        j->g->rows[m](&t);
+        j->g->lined[m](&t);
         if (last && !j->sink.simple)
             cm_epilogue_tile(&j->sink.plan, row, col, m, t.n, t.c, t.ldc);
     }
@@ -244,18 +246,16 @@ static void tile(const job *j, const piece *q, const float *buffer, int64_t base
 static void one_piece(const job *j, const piece *q, float *buffer)
 {
     const form *f = &j->f;
-    int64_t per_line = f->runs / f->lines, tiles = cm_gemm_tiles(q->pixels, j->g->mr);
-    int64_t most = POINTERS / CM_GEMM_MAX_MR;
-    for (int64_t line = 0, lines; line < f->lines; line += lines) {
-        lines = cm_min_i64(f->chunk, f->lines - line);
-        for (int64_t i = 0; i < lines; i++)
-            copy_line(j, q, line + i, buffer + i * f->ld);
-        int64_t end = (line + lines) * per_line;
+    const float *source[RUNS];
+    int64_t tiles = cm_gemm_tiles(q->pixels, j->g->mr);
+    for (int64_t line = 0, n; line < f->lines; line += n) {
+        n = cm_min_i64(f->chunk, f->lines - line);
+        for (int64_t i = 0; i < n; i++)
+            source[i] = line_source(j, q, line + i);
         for (int64_t t = 0; t < tiles; t++) {
             int64_t at = cm_gemm_tile_begin(q->pixels, tiles, t);
             int64_t m = cm_gemm_tile_begin(q->pixels, tiles, t + 1) - at;
-            for (int64_t run = line * per_line; run < end; run += most)
-                tile(j, q, buffer, line, run, cm_min_i64(most, end - run), at, m);
+            tile(j, q, source, line, n, at, m, buffer);
         }
     }
 }

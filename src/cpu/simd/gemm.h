@@ -236,6 +236,52 @@ VINLINE void tile_shifted(const cm_gemm_tile *t, int mr, int nv)
     finish(t, mr, nv, acc[0]);
 }
 
+/* Element l of each row, `apart` from one to the next: three rows by each of a few pointers. */
+VINLINE void step_lined(int mr, int nv, gemm_acc acc, const float *b, const float *const *p,
+                        int64_t apart, int64_t l)
+{
+    vf v[NV];
+    UNROLL
+    for (int j = 0; j < nv; j++)
+        v[j] = vf_load(b + j * VW);
+    UNROLL
+    for (int i = 0; i < mr; i++) {
+        vf x = vf_set(p[i / 3][l + i % 3 * apart]);
+        UNROLL
+        for (int j = 0; j < nv; j++)
+            acc[i][j] = vf_fma(x, v[j], acc[i][j]);
+    }
+}
+
+VINLINE void tile_lined(const cm_gemm_tile *t, int mr, int nv)
+{
+    enum { MOST = 4 };
+    const int sets = SETS(mr, nv);
+    gemm_acc acc[MOST];
+    UNROLL
+    for (int s = 0; s < sets; s++)
+        clear(mr, nv, acc[s]);
+    const float *b = t->b;
+    const int64_t ldb = t->ldb, k = t->k, apart = t->rows_apart;
+    for (int64_t r = 0; r < t->runs; r++) {
+        const float *p[(GEMM_MR + 2) / 3];
+        UNROLL
+        for (int i = 0; i < mr; i += 3)
+            p[i / 3] = t->rows[r] + i * apart;
+        int64_t l = 0;
+        for (; l + 2 <= k; l += 2, b += 2 * ldb) {
+            step_lined(mr, nv, acc[0], b, p, apart, l);
+            step_lined(mr, nv, acc[sets > 1], b + ldb, p, apart, l + 1);
+        }
+        if (l < k) {
+            step_lined(mr, nv, acc[sets > 2 ? 2 : 0], b, p, apart, l);
+            b += ldb;
+        }
+    }
+    sum_sets(mr, nv, sets, acc);
+    finish(t, mr, nv, acc[0]);
+}
+
 /* mr rows by `panels` panels. */
 VINLINE void tile_wide(const cm_gemm_tile *t, int mr, int panels)
 {
@@ -294,6 +340,13 @@ VINLINE void tile_wide(const cm_gemm_tile *t, int mr, int panels)
             tile_shifted(t, mr, NV);                                                               \
         else                                                                                       \
             tile_shifted(t, mr, 1);                                                                \
+    }                                                                                              \
+    static void lined_##mr(const cm_gemm_tile *t)                                                  \
+    {                                                                                              \
+        if (t->n > VW)                                                                             \
+            tile_lined(t, mr, NV);                                                                 \
+        else                                                                                       \
+            tile_lined(t, mr, 1);                                                                  \
     }
 
 #endif

@@ -47,6 +47,7 @@
     X(conv_forms, CLEAN, false, 0)    /* convolutions along one axis with one */                   \
     X(move_dce, CLEAN, true, 0)       /* before readers are counted */                             \
     X(bias_before_heads, CLEAN, false, 1e-6)   /* offsets per head into the product before */      \
+    X(factor_products, CLEAN, false, 1e-6)     /* one product for two of the same operand */       \
     X(bias_after_product, CLEAN, false, 1e-6)  /* offsets behind a product with constants */       \
     X(refold, CLEAN, false, 0)                 /* constants that the moves made */                 \
     X(reidentity, CLEAN, true, 0)              /* what they left doing nothing */                  \
@@ -89,6 +90,7 @@
     X(attention_dce, FUSE, true, 0)           /* its parts, before readers are counted */          \
     X(fuse_cache, FUSE, false, 0)             /* past and present keys and values into it */       \
     X(fuse_qkv, FUSE, false, 0)               /* products of one input as one product */           \
+    X(merge_siblings, FUSE, false, 0)         /* and convolutions of one input as one */           \
     X(attention_unflatten, FUSE, true, 0)     /* what reads an attention's rows */                 \
     X(attention_views, FUSE, true, 0)         /* one reshape for a chain */                        \
     X(attention_identity, FUSE, true, 0)      /* and what does nothing now */                      \

@@ -149,10 +149,10 @@ static cm_dim pick(cm_dim_table *t, atom_kind kind, cm_dim a, cm_dim b)
             return a;
         return cm_dim_is_const(t, b, &v) || dim_range(t, b).lo > 1 ? b : CM_DIM_ERROR;
     }
-    range d = difference(t, a, b);
-    if (d.lo >= 0)
+    range d = difference(t, a, b), ra = dim_range(t, a), rb = dim_range(t, b);
+    if (d.lo >= 0 || ra.lo >= rb.hi)
         return kind == ATOM_MIN ? b : a;
-    if (d.hi <= 0)
+    if (d.hi <= 0 || ra.hi <= rb.lo)
         return kind == ATOM_MIN ? a : b;
     return CM_DIM_ERROR;
 }
@@ -241,6 +241,31 @@ bool cm_dim_never_equal(cm_dim_table *t, cm_dim a, cm_dim b)
 bool cm_dim_is_nonneg(const cm_dim_table *t, cm_dim d)
 {
     return d != CM_DIM_ERROR && dim_range(t, d).lo >= 0;
+}
+
+bool cm_dim_is_min(const cm_dim_table *t, cm_dim d, cm_dim *a, cm_dim *b)
+{
+    if (d >= 0 || d == CM_DIM_ERROR)
+        return false;
+    const dim_expr *e = dim_expr_of(t, d);
+    const dim_mono *m = &t->monos[e->terms[0].mono];
+    if (e->n != 1 || e->terms[0].coeff != 1 || m->n != 1 || t->atoms[m->atoms[0]].kind != ATOM_MIN)
+        return false;
+    *a = t->atoms[m->atoms[0]].a;
+    *b = t->atoms[m->atoms[0]].b;
+    return true;
+}
+
+bool cm_dim_assume(cm_dim_table *t, cm_dim d, int64_t lo, int64_t hi)
+{
+    if (d >= 0 || d == CM_DIM_ERROR)
+        return false;
+    range *r = &t->exprs[-(d + 1)].head.range;
+    range narrow = {cm_max_i64(r->lo, lo), cm_min_i64(r->hi, hi)};
+    if (narrow.lo > narrow.hi || (narrow.lo == r->lo && narrow.hi == r->hi))
+        return false;
+    *r = narrow;
+    return true;
 }
 
 bool cm_dim_is_positive(const cm_dim_table *t, cm_dim d)

@@ -62,6 +62,11 @@ cm_dim cm_dim_broadcast(cm_dim_table *t, cm_dim a, cm_dim b);
 bool cm_dim_never_equal(cm_dim_table *t, cm_dim a, cm_dim b);
 bool cm_dim_is_nonneg(const cm_dim_table *t, cm_dim d);   /* surely >= 0 */
 bool cm_dim_is_positive(const cm_dim_table *t, cm_dim d); /* surely >= 1 */
+/* Is d min(a, b)? */
+bool cm_dim_is_min(const cm_dim_table *t, cm_dim d, cm_dim *a, cm_dim *b);
+/* From now on d lies in [lo, hi], whoever asks: what cannot run otherwise may be taken for granted. Dims
+ * that were made before keep their form. False: nothing new, or d is a number. */
+bool cm_dim_assume(cm_dim_table *t, cm_dim d, int64_t lo, int64_t hi);
 
 /* Values for symbols, by symbol index; what has no value yet is CM_DIM_UNBOUND. */
 #define CM_DIM_UNBOUND INT64_MIN

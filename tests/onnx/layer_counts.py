@@ -34,8 +34,7 @@ WANTED = {
     "conformer": (250, ("ReduceMean", "Sqrt", "Sigmoid")),
     "diffusion_unet": (210, (*PIECES, "InstanceNormalization")),
 }
-# With symbolic sizes some masks and position products keep nodes of their own.
-WANTED_SYMBOLIC = {"conformer": 266}
+
 SIZES = {"batch": 2, "sequence": 6, "past": 4, "height": 8, "width": 8, "words": 3, "frames": 37, "steps": 4}
 
 
@@ -76,8 +75,6 @@ def check(cameo, name, dynamic, folder):
     layers = int(re.search(r"(\d+) layers", summary)[1])
     after = {m[1]: int(m[2]) for m in re.finditer(r"^  (\S+) +\d+ +(\d+)$", summary, re.M)}
     most, gone = WANTED.get(name, (None, ()))
-    if dynamic:
-        most = WANTED_SYMBOLIC.get(name, most)
     wrong = []
     if most is not None and layers > most:
         wrong.append(f"{layers} layers, wanted at most {most}")

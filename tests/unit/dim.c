@@ -165,6 +165,27 @@ static void errors_pass_through(void **state)
     expect_text(e, "?");
 }
 
+static void what_is_assumed_decides_minima_and_maxima(void **state)
+{
+    (void)state;
+    cm_dim h = cm_dim_symbol(t, "h", CM_DIM_SIZE), e = cm_dim_sub(t, h, 2), a, b;
+    cm_dim before = cm_dim_max(t, e, 0);
+    assert_int_not_equal(before, e);
+    assert_false(cm_dim_assume(t, 3, 0, 2));
+    assert_false(cm_dim_assume(t, CM_DIM_ERROR, 0, 2));
+    assert_true(cm_dim_assume(t, e, 0, INT64_MAX));
+    assert_false(cm_dim_assume(t, e, 0, INT64_MAX));  /* nothing new */
+    assert_false(cm_dim_assume(t, e, INT64_MIN, -1)); /* nor what cannot be */
+    assert_int_equal(cm_dim_max(t, e, 0), e);
+    assert_true(cm_dim_is_nonneg(t, e));
+    cm_dim least = cm_dim_min(t, e, 9);
+    assert_true(cm_dim_is_min(t, least, &a, &b));
+    assert_true((a == e && b == 9) || (a == 9 && b == e));
+    assert_false(cm_dim_is_min(t, e, &a, &b) || cm_dim_is_min(t, 3, &a, &b));
+    assert_true(cm_dim_assume(t, e, INT64_MIN, 9));
+    assert_int_equal(cm_dim_min(t, e, 9), e);
+}
+
 static void symbols_have_names_signs_and_numbers(void **state)
 {
     (void)state;
@@ -568,6 +589,7 @@ int main(void)
         CASE(the_form_does_not_depend_on_the_order_of_making),
         CASE(numbers_need_no_table),
         CASE(errors_pass_through),
+        CASE(what_is_assumed_decides_minima_and_maxima),
         CASE(symbols_have_names_signs_and_numbers),
         CASE(expressions_have_the_values_of_plain_arithmetic),
         CASE(substitution_is_evaluation_in_steps),

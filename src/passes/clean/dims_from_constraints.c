@@ -1,4 +1,4 @@
-/* dims_from_constraints.c -- sizes of inputs that the network itself forces.
+/* dims_from_constraints.c -- sizes that the network itself forces.
  *
  *     x: f32[batch, k]        x: f32[batch, 768]
  *     y = MatMul(x, @w)   becomes  y = MatMul(x, @w)      with @w: f32[768, n]
@@ -9,6 +9,10 @@
  * the operator is now refused at the door. Only nodes that run whatever the data say count (none in a
  * branch or a body), and only equalities: a size that may be 1 and broadcast is not forced. A symbol on
  * which two nodes disagree is left alone, for run time to complain about.
+ *
+ * Bounds are forced likewise, and expressions that they decide are simpler afterwards: what a convolution or a pool
+ * gives has no negative size (max(n - 2, 0) is n - 2), and an axis of n that meets one of min(n, 5000)
+ * has at most 5000 (min(n, 5000) is n).
  *
  * needs: types    keeps: uses; infers types anew
  * SPDX-License-Identifier: Apache-2.0
@@ -209,6 +213,54 @@ static void from_node(facts *f, const cm_node *n)
     }
 }
 
+/* ---- Bounds --------------------------------------------------------------------------------- */
+
+/* A window that does not fit is refused. */
+static bool bounds_from_window(const cm_node *n)
+{
+    const cm_type *y = &n->out[0]->type;
+    bool any = false;
+    for (int a = 2; y->kind == CM_TENSOR && a < y->rank; a++)
+        any |= cm_dim_assume(n->network->dims, y->dims[a], 0, INT64_MAX);
+    return any;
+}
+
+/* Axes that meet are equal, or one of them is 1: of n and min(n, k) neither can be when k is less. */
+static bool bounds_from_meeting(const cm_node *n)
+{
+    cm_dim_table *t = n->network->dims;
+    bool any = false;
+    for (int i = 0; i < n->n_in; i++)
+        for (int j = 0; j < n->n_in; j++) {
+            int ri = cm_rank(n->in[i]), rj = cm_rank(n->in[j]);
+            for (int k = 1; i != j && k <= ri && k <= rj; k++) {
+                cm_dim d = n->in[i]->type.dims[ri - k], a, b;
+                int64_t most;
+                if (!cm_dim_is_min(t, n->in[j]->type.dims[rj - k], &a, &b))
+                    continue;
+                cm_dim other = a == d ? b : a;
+                if ((a == d || b == d) && cm_dim_is_const(t, other, &most) && most > 1)
+                    any |= cm_dim_assume(t, d, INT64_MIN, most);
+            }
+        }
+    return any;
+}
+
+static bool bounds_from(const cm_node *n)
+{
+    switch (n->op->id) {
+    case CM_OP_CONV:
+    case CM_OP_MAX_POOL:
+    case CM_OP_AVERAGE_POOL:
+    case CM_OP_LP_POOL:
+        return bounds_from_window(n);
+    default:
+        return (n->op->traits & CM_ELTWISE) && bounds_from_meeting(n);
+    }
+}
+
+/* ---- The pass ------------------------------------------------------------------------------- */
+
 static cm_status begin(cm_rewriter *rw, cm_network *g, facts *f)
 {
     cm_ctx *cx = rw->cx;
@@ -279,5 +331,8 @@ CM_PASS(dims_from_constraints)
         else
             any = true;
     }
+    CM_FOR_NODES (n, g)
+        if (rw->n_rewrites < rw->limit && bounds_from(n))
+            any |= cm_rewrite(rw, n);
     return any ? substitute(rw, g, to, f.n) : CM_OK;
 }

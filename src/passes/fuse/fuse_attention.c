@@ -34,6 +34,43 @@ static cm_status aligned(cm_rewriter *rw, const cm_attention_parts *m, cm_node *
     return cm_view_as(rw, before, m->pv.n, b->v, rank, dims, out);
 }
 
+/* v times a number: in the constants that make it, where there are such and nobody else reads it. */
+static cm_status scaled(cm_rewriter *rw, cm_node *before, const cm_node *like, cm_value *v,
+                        double times, cm_value **out)
+{
+    cm_node *view = cm_made_by(v, CM_OP_UNSQUEEZE), *n;
+    cm_value *inner = view ? view->in[0] : v, *c, *in[2];
+    cm_node *p = cm_sole_use(v) && cm_sole_use(inner) ? cm_made_by(inner, CM_OP_MATMUL) : NULL;
+    if (cm_is_const(v) && !v->constant->packed) {
+        const double *x;
+        double *y;
+        int64_t k;
+        cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
+        CM_TRY(cm_const_f64(rw->cx, v, &x, &k));
+        CM_NEW_N(rw->cx, rw->cx->scratch, y, k, double);
+        for (int64_t i = 0; i < k; i++)
+            y[i] = x[i] * times;
+        CM_TRY(cm_make_const_f64(rw->cx, before->network, v->name, v->type.dtype, v->constant->rank,
+                                 v->constant->dims, y, out));
+        cm_arena_restore(rw->cx->scratch, mark);
+        return CM_OK;
+    }
+    if (p && cm_is_const(p->in[0])) {
+        CM_TRY(scaled(rw, before, like, p->in[0], times, &in[0]));
+        in[1] = p->in[1];
+        CM_TRY(cm_make(rw, before, CM_OP_MATMUL, p, in, 2, 1, &n));
+        if (view)
+            CM_TRY(cm_make(rw, before, CM_OP_UNSQUEEZE, view,
+                           (cm_value *[]){n->out[0], view->in[1]}, 2, 1, &n));
+        *out = n->out[0];
+        return CM_OK;
+    }
+    CM_TRY(cm_make_scalar(rw->cx, before->network, NULL, v->type.dtype, times, &c));
+    CM_TRY(cm_make(rw, before, CM_OP_MUL, like, (cm_value *[]){v, c}, 2, 1, &n));
+    *out = n->out[0];
+    return CM_OK;
+}
+
 static cm_status make_bias(cm_rewriter *rw, const cm_attention_parts *m, cm_node *before,
                            cm_value **out)
 {
@@ -41,13 +78,10 @@ static cm_status make_bias(cm_rewriter *rw, const cm_attention_parts *m, cm_node
     *out = NULL;
     for (int i = 0; i < m->n_biases; i++) {
         const cm_score_bias *b = &m->biases[i];
-        cm_value *v, *c;
+        cm_value *v;
         CM_TRY(aligned(rw, m, before, b, &v));
-        if (b->times != 1) {
-            CM_TRY(cm_make_scalar(rw->cx, before->network, NULL, v->type.dtype, b->times, &c));
-            CM_TRY(cm_make(rw, before, CM_OP_MUL, m->pv.n, (cm_value *[]){v, c}, 2, 1, &n));
-            v = n->out[0];
-        }
+        if (b->times != 1)
+            CM_TRY(scaled(rw, before, m->pv.n, v, b->times, &v));
         if (*out && (*out)->type.dtype != v->type.dtype) {
             void *attr;
             CM_TRY(cm_new_attr(rw->cx, before->network, CM_OP_CAST, &attr));

@@ -8,7 +8,7 @@
  *     p = Add(MatMul(x, @wqkv), @bqkv)
  *     y = cameo.Attention(p, p, p) {offsets=...}
  *
- * The operands of one attention (all three, or k and v) read the columns of the one result where they lie. Other
+ * The operands of one attention (all three, or two of them) read the columns of the one result where they lie. Other
  * products, three or more, get a Split after them; not when a pointwise node reads one of them, which would
  * be that product's epilogue. Fires when all weights are constant matrices of one element type that nobody
  * else reads. A bias that only some have is zero for the others.
@@ -165,25 +165,30 @@ static bool read_operand(cm_node *n, int i, item *out)
            n->in[i]->type.dims[2] == out->columns;
 }
 
-/* Operands from `first` to v as one product. */
-static cm_status fuse_operands(cm_rewriter *rw, cm_node *n, int first, bool *done)
+/* The operands of which `which` has a bit as one product. */
+static cm_status fuse_operands(cm_rewriter *rw, cm_node *n, int which, bool *done)
 {
     item items[3];
     int64_t offsets[3] = {0, 0, 0}, at = 0;
-    int k = 3 - first;
+    int k = 0, first = which & 1 ? 0 : 1;
     *done = false;
-    for (int i = first; i < 3; i++) {
-        item *it = &items[i - first];
+    cm_ints have = cm_int_list(n, "offsets");
+    for (int i = 0; i < 3; i++) {
+        item *it = &items[k];
+        offsets[i] = have.n ? have.v[i] : 0;
+        if (!(which & 1 << i))
+            continue;
         if (!read_operand(n, i, it) || !same_kind(it, &items[0]))
             return CM_OK;
         for (int j = 0; j < 2; j++) /* the same batch and rows */
             if (n->in[i]->type.dims[j] != n->in[first]->type.dims[j])
                 return CM_OK;
-        for (int j = 0; j < i - first; j++)
+        for (int j = 0; j < k; j++)
             if (items[j].product == it->product)
                 return CM_OK;
         offsets[i] = at;
         at += it->columns;
+        k++;
     }
     cm_dim dims[] = {n->in[first]->type.dims[0], n->in[first]->type.dims[1], at};
     const cm_type *made = &items[0].product->out[0]->type;
@@ -197,7 +202,9 @@ static cm_status fuse_operands(cm_rewriter *rw, cm_node *n, int first, bool *don
     cm_value *p;
     CM_TRY(merge(rw, n, items, k, &p));
     CM_TRY(cm_view_as(rw, n, items[0].product, p, 3, dims, &p));
-    for (int i = first; i < 3; i++) {
+    for (int i = 0; i < 3; i++) {
+        if (!(which & 1 << i))
+            continue;
         cm_node *old = n->in[i]->producer;
         CM_TRY(cm_node_set_input(rw->cx, n, i, p));
         cm_drop_if_dead(old);
@@ -209,11 +216,17 @@ static cm_status fuse_operands(cm_rewriter *rw, cm_node *n, int first, bool *don
 
 /* ---- Others --------------------------------------------------------------------------------- */
 
+/* Can the pointwise node n be no epilogue of what makes v, since it enlarges v? */
+static bool enlarges(const cm_node *n, const cm_value *v)
+{
+    return n->out[0] && cm_rank(n->out[0]) >= 0 && !cm_same_shape(n->out[0], v);
+}
+
 /* Would merging cost the product its epilogue? */
 static bool feeds_pointwise(const item *it)
 {
     for (const cm_use *u = it->result->uses; u; u = u->next)
-        if (!u->node || (u->node->op->traits & CM_ELTWISE))
+        if (!u->node || ((u->node->op->traits & CM_ELTWISE) && !enlarges(u->node, it->result)))
             return true;
     return it->result->n_uses == 0;
 }
@@ -264,13 +277,11 @@ static cm_status fuse_siblings(cm_rewriter *rw, cm_node *n)
 
 CM_PASS(fuse_qkv)
 {
+    static const int sets[] = {7, 6, 5, 3}; /* bits: q, k, v */
     CM_FOR_NODES (n, g) {
-        bool done;
-        if (!cm_is(n, CM_OP_FUSED_ATTENTION))
-            continue;
-        CM_TRY(fuse_operands(rw, n, 0, &done));
-        if (!done)
-            CM_TRY(fuse_operands(rw, n, 1, &done));
+        bool done = false;
+        for (int i = 0; i < CM_COUNT(sets) && !done && cm_is(n, CM_OP_FUSED_ATTENTION); i++)
+            CM_TRY(fuse_operands(rw, n, sets[i], &done));
     }
     cm_number_nodes(g);
     CM_FOR_NODES (n, g)

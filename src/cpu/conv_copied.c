@@ -49,8 +49,8 @@ void cm_conv_copy_plane(const cm_conv *c, const cm_conv_copied *s, const float *
             continue;
         }
         for (int64_t phase = 0; phase < c->stride[2]; phase++)
-            copy_phase(x + (z * c->in[1] + y) * c->in[2], c->in[2], phase - c->pad[2],
-                       c->stride[2], s->width, to + phase * s->width);
+            copy_phase(x + (z * c->in[1] + y) * c->in[2], c->in[2], phase - c->pad[2], c->stride[2],
+                       s->width, to + phase * s->width);
     }
 }
 

@@ -13,8 +13,8 @@
 #include "cpu/gemm.h"
 
 enum {
-    TAPS = 1024,         /* shifts on the stack */
-    SLOTS = 4,           /* pieces of the work, with a copy each, per thread */
+    TAPS = 1024,          /* shifts on the stack */
+    SLOTS = 4,            /* pieces of the work, with a copy each, per thread */
     MOST_FLOATS = 1 << 29 /* of a copy: shifts are 32 bits */
 };
 

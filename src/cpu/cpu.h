@@ -35,7 +35,8 @@ typedef struct cm_cpu_table {
     X(QUANTISE, cm_cpu_quantise)                                                                   \
     X(QMATMUL, cm_cpu_qmatmul)                                                                     \
     X(QCONV, cm_cpu_qconv)                                                                         \
-    X(SORT, cm_cpu_sort)
+    X(SORT, cm_cpu_sort)                                                                           \
+    X(ROTARY, cm_cpu_rotary)
 /* clang-format on */
 
 #define X(kind, table) extern const cm_cpu_table table;

@@ -28,7 +28,8 @@
     X(QMATMUL,   13, "qmatmul")   /* products of small integers */                                 \
     X(QCONV,     14, "qconv")                                                                      \
     X(QUANTISE,  15, "quantise")  /* between real numbers and small integers */                    \
-    X(CUSTOM,    16, "custom")    /* a plugin's operator, with tactics of its own */
+    X(CUSTOM,    16, "custom")    /* a plugin's operator, with tactics of its own */               \
+    X(ROTARY,    19, "rotary")    /* pairs of columns rotated by angles */
 /* clang-format on */
 
 typedef enum {

@@ -277,6 +277,14 @@ typedef struct cm_recurrent {
     bool plain_activations; /* the operator's defaults, in every direction */
 } cm_recurrent;
 
+/* cameo.Rotary: columns of the last axis of input 0 in pairs, (j, j + columns / 2) or, interleaved, (2j, 2j + 1),
+ * rotated by angles whose cosines and sines are inputs 1 and 2. These broadcast to the output: strides. */
+typedef struct cm_rotary_shape {
+    bool interleaved;
+    int64_t rows, columns;
+    int64_t cos[CM_MAX_RANK], sin[CM_MAX_RANK];
+} cm_rotary_shape;
+
 /* A plugin's operator: what its tactics are shown (api/rt_plugin.h). */
 typedef struct cm_custom {
     const void *seen;

@@ -45,6 +45,7 @@ typedef struct cm_problem {
         cm_qconv qconv;
         cm_quantise quantise;
         cm_custom custom;
+        cm_rotary_shape rotary;
     } as;
     cm_target target;
     int threads; /* that will run it */

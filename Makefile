@@ -162,6 +162,7 @@ demo:
 docs: $(B)/cameo
 	@mkdir -p share/man/man1 share/bash-completion
 	$(B)/cameo documents ops >docs/ops.md
+	$(B)/cameo documents passes >docs/passes.md
 	$(B)/cameo documents man >share/man/man1/cameo.1
 	$(B)/cameo documents completion >share/bash-completion/cameo
 	$(B)/cameo documents commands >docs/commands.md

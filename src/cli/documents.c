@@ -14,6 +14,7 @@ static const struct {
     {"completion", cm_document_completion},
     {"commands", cm_document_commands},
     {"trtexec", cm_document_trtexec},
+    {"passes", cm_document_passes},
 };
 
 static int run(cm_ctx *cx, void *options, int n_args, const char **args)
@@ -32,19 +33,21 @@ static int run(cm_ctx *cx, void *options, int n_args, const char **args)
     }
     return cm_cli_failed(
         cx, cm_fail(cx, CM_ERR_ARGUMENT,
-                    "documents needs a kind: ops, man, completion, commands or trtexec"));
+                    "documents needs a kind: ops, man, completion, commands, trtexec or passes"));
 }
 
 const cm_cli_verb cm_verb_documents = {
     .name = "documents",
     .summary = "print the operator list, the man page, shell completion",
-    .usage = "ops|man|completion|commands|trtexec",
+    .usage = "ops|man|completion|commands|trtexec|passes",
     .details = "ops: every operator with its element types and opset versions, as Markdown.\n"
                "man: the page of cameo(1), as roff. completion: a script for bash. commands: every "
                "verb and\n"
                "option with an example, as Markdown. trtexec: what becomes of each of trtexec's "
-               "flags. All\n"
-               "are printed from the tables that the program itself runs by.",
+               "flags.\n"
+               "passes: the optimiser in its order, as Markdown. All are printed from the tables "
+               "that the\n"
+               "program itself runs by.",
     .examples = "  cameo documents man | man -l -\n"
                 "  cameo documents completion > ~/.local/share/bash-completion/completions/cameo\n",
     .options_bytes = 1,

@@ -14,6 +14,7 @@ void cm_document_man(cm_arena *arena, cm_buf *out);        /* roff */
 void cm_document_completion(cm_arena *arena, cm_buf *out); /* bash */
 void cm_document_commands(cm_arena *arena, cm_buf *out);   /* Markdown */
 void cm_document_trtexec(cm_arena *arena, cm_buf *out);    /* the tables of docs/trtexec.md */
+void cm_document_passes(cm_arena *arena, cm_buf *out);     /* Markdown */
 
 /* A command that uses the option, in `arena`; NULL: there is none. */
 const char *cm_document_example(cm_arena *arena, const cm_cli_verb *v, const cm_cli_option *o);

@@ -43,21 +43,21 @@ struct cm_value {
     int id; /* 0.. in order of creation in the outermost network; stable */
 };
 
-struct cm_node {
+struct
+    cm_node { /* what a walk over all nodes asks for comes first: it is in one line of the cache */
     const cm_op *op;
-    void *attr; /* the operator's attribute struct */
-    int n_in;
-    cm_value **in; /* NULL: an absent optional input */
-    int n_out;
-    cm_value **out;       /* NULL: an output nobody asked for */
+    cm_node *next, *prev;
+    int n_in, n_out;
+    cm_value **in;  /* NULL: an absent optional input */
+    cm_value **out; /* NULL: an output nobody asked for */
+    cm_network *network;
+    void *attr;           /* the operator's attribute struct */
     cm_epilogue epilogue; /* a pointwise program on output 0; its operands are the last inputs */
     int n_subs;
     cm_network **subs; /* If: then, else. Loop, Scan, SequenceMap: body */
     const char *name;  /* of the first ONNX node it came from, or made up; may repeat */
     int n_from;
     const char **from; /* names of all the ONNX nodes that it covers */
-    cm_network *network;
-    cm_node *prev, *next;
     int id;
     uint32_t mark; /* for passes; meaning ends with the pass */
 };

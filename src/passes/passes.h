@@ -11,9 +11,11 @@ typedef struct cm_rewriter {
     cm_ctx *cx;
     const char *pass;
     int64_t n_rewrites;          /* so far, over all passes: rewrites are numbered */
+    int64_t n_visits;            /* nodes that passes have walked over */
     int64_t limit;               /* stop after this many; INT64_MAX: never */
     struct cm_near_miss *misses; /* newest first; NULL unless collecting */
     bool collect_misses;
+    bool nested; /* is anything nested in the network? No pass puts there what was not */
     const struct cm_optimise_options *options;
 } cm_rewriter;
 
@@ -41,6 +43,7 @@ typedef struct cm_pass {
     bool repeat; /* again until it rewrites nothing */
     double
         tolerance; /* how far it may move an answer, relative to the output's scale; 0: not at all */
+    const char *what; /* does, in a few words */
 } cm_pass;
 
 /* The pipeline, in order. */
@@ -52,6 +55,7 @@ typedef struct cm_pass_stats {
     int64_t rewrites;
     uint64_t ns;
     int nodes_after;
+    int64_t visits; /* nodes of the outermost network, each round of the pass */
 } cm_pass_stats;
 
 typedef enum {

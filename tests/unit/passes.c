@@ -384,8 +384,80 @@ static void every_case_holds(void **state)
     printf("%d cases\n", cases);
 }
 
+/* ---- How the work grows --------------------------------------------------------------------- */
+
+/* One layer after another: a product with its bias, GELU and LayerNorm in pieces, heads there and back. */
+static void put_layers(cm_buf *b, int layers)
+{
+    cm_buf_str(b, "x0: f32[b,s,4]\n"
+                  "@w = f32[4,4] random 1\n@c = f32[4] random 2\n@h = i64[4] {0, 0, 2, 2}\n"
+                  "@r = f32[] {1.4142135}\n@one = f32[] {1}\n@half = f32[] {0.5}\n"
+                  "@two = f32[] {2}\n@e = f32[] {1e-5}\n@axis = i64[1] {-1}\n"
+                  "@back = i64[3] {0, 0, 4}\n");
+    for (int i = 0; i < layers; i++) {
+        cm_buf_printf(b, "m%d = MatMul(x%d, @w)\na%d = Add(m%d, @c)\n", i, i, i, i);
+        cm_buf_printf(b, "d%d = Div(a%d, @r)\nf%d = Erf(d%d)\ng%d = Add(f%d, @one)\n", i, i, i, i,
+                      i, i);
+        cm_buf_printf(b, "k%d = Mul(a%d, g%d)\nl%d = Mul(k%d, @half)\n", i, i, i, i, i);
+        cm_buf_printf(b, "p%d = Reshape(l%d, @h)\nq%d = Transpose(p%d) {perm=[0,2,1,3]}\n", i, i, i,
+                      i);
+        cm_buf_printf(b, "t%d = Transpose(q%d) {perm=[0,2,1,3]}\nu%d = Reshape(t%d, @back)\n", i, i,
+                      i, i);
+        cm_buf_printf(b, "v%d = Add(u%d, x%d)\nn%d = ReduceMean(v%d, @axis)\n", i, i, i, i, i);
+        cm_buf_printf(b, "o%d = Sub(v%d, n%d)\ny%d = Pow(o%d, @two)\n", i, i, i, i, i);
+        cm_buf_printf(b, "z%d = ReduceMean(y%d, @axis)\nA%d = Add(z%d, @e)\nB%d = Sqrt(A%d)\n", i,
+                      i, i, i, i, i);
+        cm_buf_printf(b, "x%d = Div(o%d, B%d)\n", i + 1, i, i);
+    }
+    cm_buf_printf(b, "return x%d\n", layers);
+}
+
+typedef struct {
+    int64_t visits, rewrites;
+    int nodes;
+} work;
+
+static work work_for(int layers)
+{
+    job j;
+    cm_buf b;
+    cm_network *g;
+    cm_pass_stats stats[256] = {{0}};
+    cm_optimise_options o = CM_OPTIMISE_DEFAULT;
+    work w = {0};
+    job_init(&j);
+    cm_buf_init(&b, NULL);
+    put_layers(&b, layers);
+    assert_true(cm_n_passes <= 256);
+    o.stats = stats;
+    if (cm_network_parse(&j.cx, &j.arena, cm_buf_text(&b), b.n, &g) != CM_OK ||
+        cm_network_infer(&j.cx, g) != CM_OK ||
+        cm_optimise(&j.cx, g, &o, &w.rewrites, NULL) != CM_OK)
+        fail_msg("%d layers: %s", layers, j.cx.message);
+    for (int i = 0; i < cm_n_passes; i++)
+        w.visits += stats[i].visits;
+    w.nodes = g->n_nodes;
+    cm_buf_deinit(&b);
+    job_deinit(&j);
+    return w;
+}
+
+static void work_grows_with_the_layers_and_no_more(void **state)
+{
+    (void)state;
+    work some = work_for(12), more = work_for(48);
+    printf("12 layers: %lld nodes walked over, 48: %lld\n", (long long)some.visits,
+           (long long)more.visits);
+    assert_true(some.visits > 0 && more.visits < 5 * some.visits);
+    assert_true(some.rewrites > 0 && more.rewrites < 5 * some.rewrites);
+    assert_int_equal(more.nodes, 4 * some.nodes);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_case_holds)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_case_holds),
+        cmocka_unit_test(work_grows_with_the_layers_and_no_more),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,12 +8,18 @@ same() { # same KIND FILE
     "$B/cameo" documents "$1" | cmp -s - "$2" || { echo "$2 is old: make docs"; exit 1; }
 }
 same ops docs/ops.md
+same passes docs/passes.md
 same man share/man/man1/cameo.1
 same completion share/bash-completion/cameo
 same commands docs/commands.md
 sed -n '/^## Flags that do something/,$p' docs/trtexec.md | cmp -s - <("$B/cameo" documents trtexec) ||
     { echo "docs/trtexec.md is old: make docs"; exit 1; }
 bash -n share/bash-completion/cameo
+
+# Every pass of docs/passes.md has the file that it names.
+for f in $(sed -n 's/.*(\.\.\/\(src\/passes\/[a-z0-9_\/]*\.c\)).*/\1/p' docs/passes.md); do
+    [ -f "$f" ] || { echo "docs/passes.md names $f, which is not there"; exit 1; }
+done
 
 # The completion offers verbs, options and files.
 offers() { # offers WORD... : the last one is being completed

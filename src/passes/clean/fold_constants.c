@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "ops/eval.h"
-#include "passes/match.h"
+#include "passes/folding.h"
 
 enum { GROWTH = 1 << 16 };
 
@@ -332,8 +332,7 @@ static cm_status settle_inputs(cm_rewriter *rw, const late_list *late, cm_node *
     return CM_OK;
 }
 
-/* keep_quantised: products on integers are yet to be found. */
-static cm_status fold_all(cm_rewriter *rw, cm_network *g, bool keep_quantised)
+cm_status cm_fold_all(cm_rewriter *rw, cm_network *g, bool keep_quantised)
 {
     late_list late = {.n = 0};
     CM_NEW_N(rw->cx, rw->cx->scratch, late.v, g->n_nodes, late_node);
@@ -363,10 +362,5 @@ static cm_status fold_all(cm_rewriter *rw, cm_network *g, bool keep_quantised)
 
 CM_PASS(fold_constants)
 {
-    return fold_all(rw, g, true);
-}
-
-CM_PASS(refold)
-{
-    return fold_all(rw, g, false);
+    return cm_fold_all(rw, g, true);
 }

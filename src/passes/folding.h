@@ -1,0 +1,11 @@
+/* folding.h -- computing early what depends on constants only.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_PASSES_FOLDING_H
+#define CM_PASSES_FOLDING_H
+
+#include "passes/match.h"
+
+/* All that can be folded in g. keep_quantised: not the weights of products on integers that are yet to be found. */
+cm_status cm_fold_all(cm_rewriter *rw, cm_network *g, bool keep_quantised) CM_MUST_USE;
+
+#endif

@@ -15,11 +15,13 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/ranges.h"
 #include "base/size.h"
 
 enum {
@@ -36,7 +38,10 @@ struct cm_threads {
     _Atomic(cm_range_fn) fn;
     _Atomic(void *) arg;
     _Atomic int64_t total, tile;
-    _Atomic(const cm_ctx *) watched;      /* NULL: nobody can stop it */
+    _Atomic(const cm_ctx *) watched; /* NULL: nobody can stop it */
+    _Atomic(cm_stint_fn) stint;      /* NULL: nobody looks */
+    void *stint_user;
+    _Atomic int n_named;                  /* workers that know their number */
     _Alignas(64) _Atomic uint64_t ticket; /* loop number << 32 | next piece */
     _Alignas(64) _Atomic int64_t left;    /* pieces that are not done */
     _Alignas(64) _Atomic uint32_t number; /* of the latest loop; workers sleep on it */
@@ -54,9 +59,10 @@ static void futex_wake(_Atomic uint32_t *word, int n)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-/* Take pieces until none is left. */
-static void take_pieces(cm_threads *t)
+/* Take pieces until none is left; how many it were. */
+static int64_t take_pieces(cm_threads *t)
 {
+    int64_t taken = 0;
     uint64_t ticket = atomic_load_explicit(&t->ticket, memory_order_acquire);
     for (;;) {
         int64_t piece = (int64_t)(uint32_t)ticket;
@@ -65,16 +71,26 @@ static void take_pieces(cm_threads *t)
         cm_range_fn fn = atomic_load_explicit(&t->fn, memory_order_relaxed);
         void *arg = atomic_load_explicit(&t->arg, memory_order_relaxed);
         if ((uint32_t)ticket == UINT32_MAX || tile < 1 || piece > (total - 1) / tile)
-            return;
+            return taken;
         if (!atomic_compare_exchange_weak_explicit(&t->ticket, &ticket, ticket + 1,
                                                    memory_order_acq_rel, memory_order_acquire))
             continue; /* `ticket` is the word as it is now */
         int64_t begin = piece * tile;
+        taken++;
         if (!cm_threads_stopped(t))
             fn(arg, begin, cm_min_i64(begin + tile, total));
         atomic_fetch_sub_explicit(&t->left, 1, memory_order_acq_rel);
         ticket = atomic_load_explicit(&t->ticket, memory_order_acquire);
     }
+}
+
+/* The same, told to whoever looks. */
+static void work_along(cm_threads *t, int thread)
+{
+    cm_stint_fn fn = atomic_load_explicit(&t->stint, memory_order_acquire);
+    uint64_t start = fn ? cm_now_ns() : 0;
+    if (take_pieces(t) && fn)
+        fn(t->stint_user, thread, start, cm_now_ns());
 }
 
 static uint32_t wait_for_loop(cm_threads *t, uint32_t seen)
@@ -96,11 +112,15 @@ static void *work(void *user)
 {
     cm_threads *t = user;
     uint32_t seen = 0;
+    char name[32];
+    int number = atomic_fetch_add(&t->n_named, 1) + 1;
+    snprintf(name, sizeof name, "cameo worker %d", number);
+    cm_name_thread(name);
     for (;;) {
         seen = wait_for_loop(t, seen);
         if (atomic_load_explicit(&t->stop, memory_order_acquire))
             return NULL;
-        take_pieces(t);
+        work_along(t, number);
     }
 }
 
@@ -184,6 +204,12 @@ void cm_threads_watch(cm_threads *t, const cm_ctx *cx)
     atomic_store_explicit(&t->watched, cx, memory_order_relaxed);
 }
 
+void cm_threads_observe(cm_threads *t, cm_stint_fn fn, void *user)
+{
+    t->stint_user = user;
+    atomic_store_explicit(&t->stint, fn, memory_order_release);
+}
+
 bool cm_threads_stopped(const cm_threads *t)
 {
     const cm_ctx *cx = t ? atomic_load_explicit(&t->watched, memory_order_relaxed) : NULL;
@@ -230,6 +256,6 @@ void cm_parallel(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *
     atomic_store_explicit(&t->left, pieces, memory_order_relaxed);
     atomic_store_explicit(&t->ticket, loop, memory_order_release);
     announce(t, (int)cm_min_i64(pieces - 1, t->n_workers));
-    take_pieces(t);
+    work_along(t, 0);
     wait_until_done(t);
 }

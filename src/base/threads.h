@@ -23,6 +23,11 @@ void cm_threads_watch(cm_threads *t, const cm_ctx *cx);
 /* Is it so? For loops of a kernel's own that take long. t may be NULL. */
 bool cm_threads_stopped(const cm_threads *t);
 
+/* Told, by each thread that took part in a loop, from when to when; number 0 is who called. The caller of the loop may
+ * have gone on by then. Set while no loop runs; NULL: nobody wants to know. */
+typedef void (*cm_stint_fn)(void *user, int thread, uint64_t start_ns, uint64_t end_ns);
+void cm_threads_observe(cm_threads *t, cm_stint_fn fn, void *user);
+
 typedef void (*cm_range_fn)(void *arg, int64_t begin, int64_t end);
 /* Call fn over [0, n) in pieces of at least `grain`, from several threads at once, and wait.
  * t may be NULL: inline. fn must not fail; it records failures in arg. */

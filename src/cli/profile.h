@@ -60,6 +60,16 @@ typedef struct cm_profile_event {
     uint64_t start, end;
 } cm_profile_event;
 
+/* What one of the context's threads did in one parallel loop, told by that thread. */
+typedef struct cm_profile_stint {
+    uint64_t start, end;
+    int step; /* the layer whose loop it was; -1: not known */
+} cm_profile_stint;
+typedef struct cm_profile_thread {
+    int n;
+    cm_profile_stint *v; /* in the order of time */
+} cm_profile_thread;
+
 typedef struct cm_profile_total {
     const char *kind;
     int n;
@@ -89,6 +99,8 @@ typedef struct cm_profile {
     uint64_t *run_start, *run_end; /* of the traced runs */
     int64_t n_events;
     cm_profile_event *events;
+    int n_threads; /* whose stints are known: 0 where one thread does everything */
+    cm_profile_thread *stints;
 } cm_profile;
 
 /* profile_measure.c: times. profile_work.c: what they mean. Everything lives in cx->arena; the context of

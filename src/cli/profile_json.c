@@ -156,6 +156,25 @@ static int typical_run(const cm_profile *p)
     return best;
 }
 
+/* For each thread what it did, as below. */
+static json_t *threads_json(const cm_profile *p, int run)
+{
+    json_t *threads = json_array();
+    for (int t = 0; t < p->n_threads && p->n_traced; t++) {
+        json_t *list = json_array();
+        uint64_t start = p->run_start[run], end = p->run_end[run];
+        for (int i = 0; i < p->stints[t].n; i++) {
+            const cm_profile_stint *s = &p->stints[t].v[i];
+            if (s->start >= start && s->start < end && s->step >= 0)
+                json_array_append_new(list, json_pack("[i, f, f]", s->step,
+                                                      (double)(s->start - start) * 1e-3,
+                                                      (double)(s->end - s->start) * 1e-3));
+        }
+        json_array_append_new(threads, list);
+    }
+    return threads;
+}
+
 /* [layer, start, length] in microseconds since the run began. */
 static json_t *timeline_json(const cm_profile *p)
 {
@@ -169,9 +188,9 @@ static json_t *timeline_json(const cm_profile *p)
                                   json_pack("[i, f, f]", e->step, (double)(e->start - start) * 1e-3,
                                             (double)(e->end - e->start) * 1e-3));
     }
-    return json_pack("{s:f, s:o}", "us",
-                     p->n_traced ? (double)(p->run_end[run] - start) * 1e-3 : 0.0, "events",
-                     events);
+    return json_pack("{s:f, s:o, s:o}", "us",
+                     p->n_traced ? (double)(p->run_end[run] - start) * 1e-3 : 0.0, "events", events,
+                     "threads", threads_json(p, run));
 }
 
 json_t *cm_profile_json(const cm_profile *p)
@@ -188,7 +207,7 @@ json_t *cm_profile_json(const cm_profile *p)
 /* ---- The trace ---------------------------------------------------------------------------------- */
 
 /* The host and the device are processes. A track is a thread of one: whole runs, layers, conversions inside them. */
-enum { HOST = 1, DEVICE, TRACK_RUNS = 1, TRACK_LAYERS, TRACK_CONVERSIONS };
+enum { HOST = 1, DEVICE, TRACK_RUNS = 1, TRACK_LAYERS, TRACK_CONVERSIONS, TRACK_THREADS };
 
 static json_t *span(const char *name, const char *category, int process, int track, uint64_t start,
                     uint64_t end)
@@ -223,6 +242,11 @@ static void name_tracks(const cm_profile *p, json_t *events)
     name_track(events, HOST, TRACK_RUNS, "runs");
     name_track(events, HOST, TRACK_LAYERS, "layers");
     name_track(events, HOST, TRACK_CONVERSIONS, "conversions");
+    for (int t = 0; t < p->n_threads; t++) {
+        char name[32];
+        snprintf(name, sizeof name, t ? "worker %d" : "caller", t);
+        name_track(events, HOST, TRACK_THREADS + t, name);
+    }
     if (device) {
         name_process(events, DEVICE, target);
         name_track(events, DEVICE, TRACK_LAYERS, "layers");
@@ -255,6 +279,17 @@ static void add_layer_event(const cm_profile *p, const cm_profile_event *e, json
                                         "args", "MB", p->live[first] * 1e-6));
 }
 
+static void add_stints(const cm_profile *p, uint64_t until, json_t *events)
+{
+    for (int t = 0; t < p->n_threads; t++)
+        for (int i = 0; i < p->stints[t].n && p->stints[t].v[i].start < until; i++) {
+            const cm_profile_stint *s = &p->stints[t].v[i];
+            if (s->step >= 0)
+                json_array_append_new(events, span(p->layers[s->step].step->name, "thread", HOST,
+                                                   TRACK_THREADS + t, s->start, s->end));
+        }
+}
+
 json_t *cm_profile_trace(const cm_profile *p, int most_runs)
 {
     json_t *events = json_array();
@@ -268,6 +303,8 @@ json_t *cm_profile_trace(const cm_profile *p, int most_runs)
     }
     for (int64_t i = 0; i < p->n_events && p->events[i].run < runs; i++)
         add_layer_event(p, &p->events[i], events);
+    if (runs)
+        add_stints(p, p->run_end[runs - 1], events);
     return json_pack("{s:o, s:s, s:{s:s, s:s}}", "traceEvents", events, "displayTimeUnit", "ms",
                      "otherData", "cameo", CM_VERSION, "model", p->path);
 }

@@ -7,14 +7,14 @@
 #include "cli/limits_device.h"
 #include "cli/profile.h"
 
-enum { MOST_RUNS = 300, LEAST_RUNS = 3, MOST_EVENTS = 100000, TRACED = 100 };
+enum { MOST_RUNS = 300, LEAST_RUNS = 3, MOST_EVENTS = 100000, TRACED = 100, MOST_STINTS = 20000 };
 
 typedef struct {
     cm_profile *p;
     int n_steps;
-    int run;        /* the current one; -1: warming up */
-    float *ms;      /* [run][step] */
-    int64_t *calls; /* [step], of the latest run */
+    _Atomic int run; /* the current one; -1: warming up */
+    float *ms;       /* [run][step] */
+    int64_t *calls;  /* [step], of the latest run */
     double *whole, *plain, *covered;
     cm_context *watched, *alone;
     uint64_t origin; /* of the traced runs */
@@ -32,6 +32,36 @@ static void on_step(void *user, int step, uint64_t start, uint64_t end)
     if (w->run < TRACED && p->n_events < MOST_EVENTS)
         p->events[p->n_events++] =
             (cm_profile_event){step, w->run, start - w->origin, end - w->origin};
+}
+
+/* From the thread itself: each has a list of its own. */
+static void on_stint(void *user, int thread, uint64_t start, uint64_t end)
+{
+    watcher *w = user;
+    if (w->run < 0 || w->run >= TRACED || thread >= w->p->n_threads || start < w->origin)
+        return;
+    cm_profile_thread *t = &w->p->stints[thread];
+    if (t->n < MOST_STINTS)
+        t->v[t->n++] = (cm_profile_stint){start - w->origin, end - w->origin, -1};
+}
+
+/* Layers of one list run one after the other, and a loop ends with its layer: the innermost one that the middle of a
+ * stint falls into. Events come in the order of their ends, so an inner one stands before what holds it. */
+static void assign_stints(cm_profile *p)
+{
+    for (int t = 0; t < p->n_threads; t++) {
+        int64_t at = 0;
+        for (int i = 0; i < p->stints[t].n; i++) {
+            cm_profile_stint *s = &p->stints[t].v[i];
+            uint64_t middle = s->start + (s->end - s->start) / 2;
+            while (at < p->n_events && p->events[at].end < middle)
+                at++;
+            for (int64_t k = at;
+                 k < p->n_events && s->step < 0 && p->events[k].run == p->events[at].run; k++)
+                if (p->events[k].start <= middle)
+                    s->step = p->events[k].step;
+        }
+    }
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------- */
@@ -171,6 +201,10 @@ static cm_status make_room(cm_ctx *cx, watcher *w)
     CM_NEW_N(cx, cx->arena, p->run_start, TRACED, uint64_t);
     CM_NEW_N(cx, cx->arena, p->run_end, TRACED, uint64_t);
     CM_NEW_N(cx, cx->arena, p->events, MOST_EVENTS, cm_profile_event);
+    p->n_threads = p->threads > 1 ? p->threads : 0;
+    CM_NEW_N(cx, cx->arena, p->stints, p->n_threads, cm_profile_thread);
+    for (int t = 0; t < p->n_threads; t++)
+        CM_NEW_N(cx, cx->arena, p->stints[t].v, MOST_STINTS, cm_profile_stint);
     for (int s = 0; s < w->n_steps; s++)
         p->layers[s].is_main = cm_engine_step_is_main(p->engine, s);
     return CM_OK;
@@ -183,6 +217,7 @@ static cm_status open_contexts(cm_ctx *cx, watcher *w, const cm_inputs *in,
         .threads = how->threads, .target = how->target, .max_memory = how->max_memory};
     CM_TRY(cm_context_create(cx, w->p->engine, &co, &w->alone));
     co.profile = on_step;
+    co.stint = on_stint;
     co.profile_user = w;
     CM_TRY(cm_context_create(cx, w->p->engine, &co, &w->watched));
     CM_TRY(cm_inputs_set(cx, w->alone, in));
@@ -220,6 +255,7 @@ cm_status cm_profile_measure(cm_ctx *cx, cm_engine *e, const cm_inputs *in,
     cm_context_destroy(w.watched);
     cm_context_destroy(w.alone);
     CM_TRY(st);
+    assign_stints(out);
     CM_NEW_N(cx, cx->arena, column, out->n_runs, double);
     summarise(&w, column);
     CM_TRY(measure_limits(cx, out));

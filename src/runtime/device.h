@@ -36,6 +36,7 @@ typedef struct cm_action {
     const cm_ready_step *step;
     int32_t value;
     int first, n;
+    const char *name; /* of a segment, for profilers */
     cm_recording *recording;
 } cm_action;
 

@@ -29,6 +29,10 @@ static void close_segment(placing *p)
     cm_action *a = add_action(p, CM_DO_SEGMENT);
     a->first = p->pending;
     a->n = p->d->n_order - p->pending;
+    const char *layer = p->d->order[p->pending]->plan->name;
+    a->name =
+        p->c->heard ? cm_arena_printf(&p->c->bound_arena, "%d layers from %s", a->n, layer) : NULL;
+    a->name = a->name ? a->name : layer;
     p->pending = p->d->n_order;
 }
 

@@ -64,12 +64,16 @@ static cm_status enqueue(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
 {
     cm_device_state *d = c->device;
     cm_solution *sol = &c->solutions[s->index];
+    if (c->heard)
+        cm_range_push(s->plan->name);
     cm_status st = convert(cx, c, s, sol);
     if (sol->way == CM_WAY_VIEW)
         d->places[s->plan->out[0].value].data =
             sol->n_conversions ? sol->conversions[0].to.tensor.data : input_at(c, s, sol, 0);
     else if (st == CM_OK)
         st = run_tactic(cx, c, s, sol);
+    if (c->heard)
+        cm_range_pop();
     return st == CM_OK ? st : cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);
 }
 
@@ -140,6 +144,18 @@ static cm_status profile_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
     return CM_OK;
 }
 
+/* As one graph; a range over it is named by its first layer. */
+static cm_status launch_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
+{
+    cm_device_state *d = c->device;
+    if (c->heard)
+        cm_range_push(a->name);
+    cm_status st = d->api->launch(cx, d->stream, a->recording);
+    if (c->heard)
+        cm_range_pop();
+    return st;
+}
+
 static cm_status copy_down(cm_ctx *cx, cm_context *c, int32_t v)
 {
     cm_device_state *d = c->device;
@@ -182,7 +198,7 @@ static cm_status act(cm_ctx *cx, cm_context *c, cm_action *a)
     case CM_DO_DOWN:
         return copy_down(cx, c, a->value);
     case CM_DO_SEGMENT:
-        return c->profile ? profile_segment(cx, c, a) : d->api->launch(cx, d->stream, a->recording);
+        return c->profile ? profile_segment(cx, c, a) : launch_segment(cx, c, a);
     case CM_DO_OUT:
         return copy_out(cx, c, a->value);
     case CM_DO_WAIT:

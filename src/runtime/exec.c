@@ -299,7 +299,11 @@ cm_status cm_run_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
     CM_TRY(cm_check_cancel(cx));
     uint64_t start = c->profile ? cm_now_ns() : 0;
     cm_arena_mark mark = cm_arena_save(cx->scratch);
+    if (c->heard)
+        cm_range_push(s->plan->name);
     cm_status st = run_step(cx, c, s);
+    if (c->heard)
+        cm_range_pop();
     cm_arena_restore(cx->scratch, mark);
     if (st != CM_OK)
         return cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);

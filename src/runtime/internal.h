@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <pthread.h>
 
+#include "base/ranges.h"
 #include "base/threads.h"
 #include "ops/op.h"
 #include "ops/problem.h"
@@ -142,6 +143,7 @@ struct cm_context {
     uint64_t random; /* state of the generator */
     cm_profile_fn profile;
     void *profile_user;
+    bool heard;     /* a profiler listens: layers are named in ranges */
     cm_slot *slots; /* one per value of the plan */
     cm_control *controls;
     const cm_datum **in; /* room for one step's operands */

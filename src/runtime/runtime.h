@@ -79,7 +79,9 @@ typedef struct cm_context_options {
     uint64_t seed;           /* of the random generator; 0 is a seed like any other */
     const cm_target *target; /* NULL: the CPU */
     cm_profile_fn profile;
-    void *profile_user;
+    cm_stint_fn
+        stint; /* told what each of the context's threads did, until it is destroyed; base/threads.h */
+    void *profile_user;        /* of both */
     const cm_timings *timings; /* besides the plan's own; NULL: none. Outlives the context */
     cm_tune_fn tune;
     void *tune_user;

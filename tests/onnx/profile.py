@@ -56,8 +56,8 @@ def looped(path):
          [("n", I, []), ("x", F, [4, 4])], [("y", [4, 4])], {"m": np.eye(4, dtype=np.float32)})
 
 
-def says(cameo, *args, rc=0):
-    r = subprocess.run([cameo, "profile", *args, "--threads", "1"], capture_output=True, text=True, timeout=120)
+def says(cameo, *args, rc=0, threads="1"):
+    r = subprocess.run([cameo, "profile", *args, "--threads", threads], capture_output=True, text=True, timeout=120)
     assert r.returncode == rc, f"{args}: exit code {r.returncode}, wanted {rc}: {r.stdout}{r.stderr}"
     return r.stdout if rc == 0 else r.stderr
 
@@ -139,6 +139,25 @@ def traces(cameo, folder):
     assert any(e["ph"] == "C" for e in events)
 
 
+def threads(cameo, folder):
+    """With several threads each has a track, and what it does lies inside a layer of that name."""
+    model, path = os.path.join(folder, "large.onnx"), os.path.join(folder, "trace.json")
+    weights = {"w": np.random.default_rng(1).standard_normal((512, 512)).astype(np.float32)}
+    save(model, [node("MatMul", ["x", "w"], ["m"], "large"), node("MatMul", ["m", "w"], ["y"], "too")],
+         [("x", F, [512, 512])], [("y", [512, 512])], weights)
+    says(cameo, model, "--trace", path, *SHORT, threads="2")
+    with open(path) as f:
+        events = json.load(f)["traceEvents"]
+    names = {e["args"]["name"]: e["tid"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+    assert {"caller", "worker 1"} <= set(names), names
+    spans = [e for e in events if e["ph"] == "X" and e["cat"] == "thread"]
+    assert spans and {e["tid"] for e in spans} <= {names["caller"], names["worker 1"]}, spans
+    layers = [e for e in events if e["ph"] == "X" and e["tid"] == names["layers"]]
+    for e in spans:
+        middle = e["ts"] + e["dur"] / 2
+        assert any(x["name"] == e["name"] and x["ts"] <= middle <= x["ts"] + x["dur"] + 1 for x in layers), e
+
+
 class Reader(html.parser.HTMLParser):
     """Collects elements, text of scripts, and everything that refers to something."""
 
@@ -195,4 +214,4 @@ def reports(cameo, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(run_cases(adds_up, prints, nests, traces, reports))
+    sys.exit(run_cases(adds_up, prints, nests, traces, threads, reports))

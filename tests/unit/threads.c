@@ -89,11 +89,50 @@ static void loops_follow_each_other(void **state)
     assert_int_equal(sums[63], 20001 * 63);
 }
 
+typedef struct {
+    atomic_int n[4];
+    atomic_bool backwards;
+} stints;
+
+static void note(void *user, int thread, uint64_t start, uint64_t end)
+{
+    stints *s = user;
+    if (end < start)
+        atomic_store(&s->backwards, true);
+    atomic_fetch_add(&s->n[thread], 1);
+}
+
+/* Each thread says what it did, the caller in every loop; those who did nothing say nothing. */
+static void threads_are_observed(void **state)
+{
+    (void)state;
+    enum { LOOPS = 1000 };
+    cm_ctx cx = {0};
+    cm_threads *t;
+    int64_t sums[64] = {0};
+    stints s = {0};
+    assert_int_equal(cm_threads_create(&cx, 4, &t), CM_OK);
+    cm_threads_observe(t, note, &s);
+    for (int i = 0; i < LOOPS; i++)
+        cm_parallel(t, 64, 1, add, sums);
+    cm_threads_observe(t, NULL, NULL);
+    cm_parallel(t, 64, 1, add, sums);
+    cm_threads_destroy(t);
+    assert_int_equal(sums[63], (LOOPS + 1) * 63);
+    assert_false(atomic_load(&s.backwards));
+    for (int i = 0; i < 4; i++)
+        assert_in_range(atomic_load(&s.n[i]), 0, LOOPS);
+    assert_true(atomic_load(&s.n[0]) + atomic_load(&s.n[1]) + atomic_load(&s.n[2]) +
+                    atomic_load(&s.n[3]) >=
+                LOOPS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_index_is_visited_once),
         cmocka_unit_test(loops_follow_each_other),
+        cmocka_unit_test(threads_are_observed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,8 @@ function startTimeline() {
   const canvas = $("time"), whole = data.timeline.us, events = data.timeline.events;
   const depth = Math.max(0, ...events.map(e => layers[e[0]].depth)), ROW = 34, LEFT = 84, TOP = 24;
   const converts = layers.some(l => l.conversionMs > 0);
-  const rows = Math.min(4, depth + 1) + (converts ? 1 : 0);
+  const nested = Math.min(4, depth + 1), threads = (data.timeline.threads || []).slice(0, 32);
+  const rows = nested + (converts ? 1 : 0) + threads.length;
   const busy = []; // conversions come first in their layer
   for (const [i, start, length] of events) {
     const l = layers[i];
@@ -75,16 +76,22 @@ function startTimeline() {
       c.fillText(ms(t / 1e3), x + (x > w - 40 ? -3 : 3), 10);
     }
     c.textAlign = "left";
-    for (let d = 0; d < Math.min(4, depth + 1); d++) {
+    for (let d = 0; d < nested; d++) {
       bars(c, w, events.filter(e => Math.min(3, layers[e[0]].depth) === d), d, l => kindColours[l.kind] || "#7a8793");
       c.fillStyle = style("--dim");
       c.fillText(d ? `nested ${d}` : "layers", 8, TOP + d * ROW + (ROW - 8) / 2);
     }
     if (converts) {
-      bars(c, w, busy, rows - 1, () => boundColours.copies);
+      bars(c, w, busy, nested, () => boundColours.copies);
       c.fillStyle = style("--dim");
-      c.fillText("conversions", 8, TOP + (rows - 1) * ROW + (ROW - 8) / 2);
+      c.fillText("conversions", 8, TOP + nested * ROW + (ROW - 8) / 2);
     }
+    threads.forEach((list, t) => {
+      const row = rows - threads.length + t;
+      bars(c, w, list, row, l => kindColours[l.kind] || "#7a8793");
+      c.fillStyle = style("--dim");
+      c.fillText(t ? `worker ${t}` : "caller", 8, TOP + row * ROW + (ROW - 8) / 2);
+    });
     legend($("time-legend"), data.totals.map(t => [t.kind, kindColours[t.kind]]));
   }
   function zoom(f, at) {

@@ -61,6 +61,10 @@ static void find_heads(cm_attention_parts *m)
             b->at->type.dims[1] > 1)
             m->heads = b->at->type.dims[1];
     }
+    /* One axis between rows and columns: heads, of a single batch. */
+    for (int i = 0; i < 3 && !m->heads; i++)
+        if (!strcmp(at[i]->layout, "sbhd") && cm_dim_is_size(at[i]->batch) && at[i]->batch > 1)
+            m->heads = at[i]->batch;
 }
 
 static bool agree(cm_attention_parts *m)

@@ -4,7 +4,8 @@
  *  becomes
  *     y, pk, pv = cameo.Attention(q, k, v, _, mask, past_k, past_v) {q_num_heads=8, ...}
  *
- * and com.microsoft.MultiHeadAttention likewise, a constant bias of its projections as Adds before. A mask of bools
+ * and com.microsoft.MultiHeadAttention likewise, a constant bias of its projections as Adds before; of
+ * com.microsoft.Attention the projection becomes a product of its own, and a mask of keys a bias. A mask of bools
  * stays a mask, any other is a bias. Left alone: windows, lengths of sequences as inputs, caches that are written in
  * place, scores as an output, masks that are shorter than the keys, packed operands. Causality counts from the first
  * query there and from the last here, which is the same where as many keys as queries are fresh.
@@ -23,6 +24,9 @@ typedef struct {
     double scale, softcap;
     bool causal;
     cm_value *projection_bias;
+    /* com.microsoft.Attention: q, k and v are columns of x * weights; keys where `keep` is 0 lose `filter` */
+    cm_value *x, *weights, *keep;
+    double filter;
 } form;
 
 static cm_value *input(const cm_node *n, int i)
@@ -129,6 +133,46 @@ static bool read_multi_head(const cm_node *n, form *f)
     return take_mask(n->network, f, input(n, 5));
 }
 
+/* Sizes of heads among the columns of the weights. */
+static bool read_columns(const cm_node *n, form *f)
+{
+    int64_t columns, hidden[3];
+    cm_ints sizes = cm_int_list(n, "qkv_hidden_sizes");
+    if (!read_size(f->weights, 1, &columns) || (sizes.n && sizes.n != 3) || f->heads < 1)
+        return false;
+    for (int i = 0; i < 3; i++)
+        hidden[i] = sizes.n ? sizes.v[i] : columns / 3;
+    f->size = hidden[0] / f->heads;
+    f->v_size = hidden[2] / f->heads;
+    return f->size > 0 && f->v_size > 0 && f->size * f->heads == hidden[0] &&
+           f->v_size * f->heads == hidden[2] && hidden[0] + hidden[1] + hidden[2] == columns;
+}
+
+static bool read_projected(const cm_node *n, form *f)
+{
+    f->x = input(n, 0);
+    f->weights = input(n, 1);
+    f->keep = input(n, 3);
+    f->in[3] = input(n, 5);
+    f->heads = f->kv_heads = cm_int(n, "num_heads");
+    f->projection_bias = input(n, 2);
+    f->causal = cm_int(n, "unidirectional") != 0;
+    f->filter = cm_float(n, "mask_filter_value");
+    if (input(n, 4) || input(n, 6) || (n->n_out > 1 && n->out[1]) ||
+        cm_int(n, "past_present_share_buffer") || cm_rank(f->x) != 3 || !cm_is_float(f->x) ||
+        cm_rank(f->weights) != 2 || !read_columns(n, f))
+        return false;
+    cm_dim len = f->x->type.dims[1];
+    if (f->keep && (cm_rank(f->keep) != 2 || f->keep->type.dims[1] != len || len == 1))
+        return false;
+    if (f->in[3] && (cm_rank(f->in[3]) != 4 || f->in[3]->type.dims[3] != len ||
+                     (f->keep && f->in[3]->type.dtype != CM_F32)))
+        return false;
+    double scale = cm_attr_has(n->op->attrs, n->attr, "scale") ? cm_float(n, "scale") : 0;
+    f->scale = scale != 0 ? scale : 1 / sqrt((double)f->size);
+    return true;
+}
+
 /* ---- Rewriting ------------------------------------------------------------------------------ */
 
 /* Queries, keys and values with their part of the bias. */
@@ -152,6 +196,41 @@ static cm_status add_biases(cm_rewriter *rw, cm_node *n, form *f)
     return CM_OK;
 }
 
+/* Queries, keys and values side by side, and what masked keys lose. */
+static cm_status project(cm_rewriter *rw, cm_node *n, form *f)
+{
+    cm_node *m;
+    CM_TRY(cm_make(rw, n, CM_OP_MATMUL, n, (cm_value *[]){f->x, f->weights}, 2, 1, &m));
+    if (f->projection_bias)
+        CM_TRY(
+            cm_make(rw, n, CM_OP_ADD, n, (cm_value *[]){m->out[0], f->projection_bias}, 2, 1, &m));
+    for (int i = 0; i < 3; i++)
+        f->in[i] = m->out[0];
+    return CM_OK;
+}
+
+/* [batch, keys] of 0 for masked ones as [batch, 1, 1, keys] of what is added to their scores. */
+static cm_status add_filter(cm_rewriter *rw, cm_node *n, form *f)
+{
+    static const int64_t two = 2, axes[] = {1, 2};
+    cm_network *g = n->network;
+    cm_node *m;
+    cm_value *at, *none, *filter;
+    void *attr;
+    CM_TRY(cm_new_attr(rw->cx, g, CM_OP_CAST, &attr));
+    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", CM_BOOL));
+    CM_TRY(cm_make_with(rw, n, CM_OP_CAST, attr, n, &f->keep, 1, 1, &m));
+    CM_TRY(cm_make_const_i64(rw->cx, g, NULL, 1, &two, axes, &at));
+    CM_TRY(cm_make(rw, n, CM_OP_UNSQUEEZE, n, (cm_value *[]){m->out[0], at}, 2, 1, &m));
+    CM_TRY(cm_make_scalar(rw->cx, g, NULL, CM_F32, 0, &none));
+    CM_TRY(cm_make_scalar(rw->cx, g, NULL, CM_F32, f->filter, &filter));
+    CM_TRY(cm_make(rw, n, CM_OP_WHERE, n, (cm_value *[]){m->out[0], none, filter}, 3, 1, &m));
+    if (f->in[3])
+        CM_TRY(cm_make(rw, n, CM_OP_ADD, n, (cm_value *[]){f->in[3], m->out[0]}, 2, 1, &m));
+    f->in[3] = m->out[0];
+    return CM_OK;
+}
+
 static cm_status make_attr(cm_rewriter *rw, cm_network *g, const form *f, void **out)
 {
     const cm_op_id op = CM_OP_FUSED_ATTENTION;
@@ -166,6 +245,9 @@ static cm_status make_attr(cm_rewriter *rw, cm_network *g, const form *f, void *
         CM_TRY(cm_attr_put_float(rw->cx, op, a, "softcap", f->softcap));
     if (f->causal)
         CM_TRY(cm_attr_put_int(rw->cx, op, a, "is_causal", 1));
+    const int64_t hidden = f->heads * f->size, offsets[] = {0, hidden, 2 * hidden};
+    if (f->x)
+        CM_TRY(cm_attr_put_ints(rw->cx, g, op, a, "offsets", offsets, 3));
     static const char *const names[] = {"q_layout", "k_layout", "v_layout", "y_layout"};
     const bool of_heads[] = {f->q_by_heads, f->kv_by_heads, f->kv_by_heads, f->q_by_heads};
     for (int i = 0; i < CM_COUNT(names); i++)
@@ -180,7 +262,9 @@ static cm_status rewrite(cm_rewriter *rw, cm_node *n, form *f)
     void *attr;
     cm_node *m;
     int n_in = 7, n_out = n->n_out < 3 ? n->n_out : 3;
-    CM_TRY(add_biases(rw, n, f));
+    CM_TRY(f->x ? project(rw, n, f) : add_biases(rw, n, f));
+    if (f->keep)
+        CM_TRY(add_filter(rw, n, f));
     CM_TRY(make_attr(rw, n->network, f, &attr));
     while (!f->in[n_in - 1])
         n_in--;
@@ -197,6 +281,7 @@ CM_PASS(attention_forms)
         form f = {.causal = false};
         bool fits = cm_is(n, CM_OP_ATTENTION)                 ? read_attention(n, &f)
                     : cm_is(n, CM_OP_MS_MULTI_HEAD_ATTENTION) ? read_multi_head(n, &f)
+                    : cm_is(n, CM_OP_MS_ATTENTION)            ? read_projected(n, &f)
                                                               : false;
         if (!fits || !n->out[0])
             continue;

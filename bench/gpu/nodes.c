@@ -1,7 +1,7 @@
 /* nodes.c -- single nodes on a GPU: every tactic and setting, beside a copy of as many bytes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Usage: nodes [WORD]: only nodes whose text holds WORD. For each node and setting: microseconds, GB/s of inputs
+ * Usage: nodes [WORD]...: only nodes whose text holds one of them. For each node and setting: microseconds, GB/s of inputs
  * and outputs, which fraction of a copy's that is, and TFLOP/s of attention. Kernels are compiled first, by all
  * cores. Times are those of a recording of many runs, by the device's clock. */
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "ops/problem.h"
 #include "plan/backend.h"
 
-enum { MOST_TRIALS = 256, REPEATS = 10, MOST = 16 };
+enum { MOST_TRIALS = 256, REPEATS = 10, MOST = 16, FEW = 64 };
 
 #define HEADS(h, kv, d)                                                                            \
     "q_num_heads=" #h ", kv_num_heads=" #kv ", head_size=" #d ", v_head_size=" #d
@@ -50,6 +50,51 @@ static const char *const texts[] = {
     "{" HEADS(32, 8, 128) ", scale=0.1, k_layout=\"bhsd\", v_layout=\"bhsd\"}\nreturn y\n",
     "x: f32[8,1024,3072]\ny = cameo.Attention(x, x, x) {" HEADS(
         16, 16, 64) ", scale=0.1, offsets=[0,1024,2048]}\nreturn y\n",
+    "x: f32[8192,8192]\ny = Sigmoid(x)\nreturn y\n",
+    "x: f16[8192,16384]\ny = Erf(x)\nreturn y\n",
+    "x: f16[64,512,2048]\n@b = f16[2048] random 1\ny = Add(x, @b)\nreturn y\n",
+    "x: f16[64,512,2048]\n@b = f16[512,1] random 1\ny = Mul(x, @b)\nreturn y\n",
+    "x: f16[8192,8192]\nb: f16[8192,8192]\n"
+    "y = cameo.Pointwise(x, b) {program=\"mul $0 0.5; add %0 $1; silu %1\", to=[10]}\nreturn y\n",
+    "x: f32[8192,8192]\ny = Cast(x) {to=10}\nreturn y\n",
+    "x: f32[8192,8192]\n@a = i64[1] {-1}\ny = ReduceSum(x, @a) {keepdims=0}\nreturn y\n",
+    "x: f16[16384,8192]\n@a = i64[1] {-1}\ny = ReduceMean(x, @a) {keepdims=0}\nreturn y\n",
+    "x: f16[16384,8192]\n@a = i64[1] {0}\ny = ReduceMax(x, @a) {keepdims=0}\nreturn y\n",
+    "x: f16[64,2048,32,32]\n@a = i64[2] {2,3}\ny = ReduceMean(x, @a)\nreturn y\n",
+    "x: f32[64,1024,1024]\n@a = i64[1] {1}\ny = ReduceSum(x, @a)\nreturn y\n",
+    "x: f32[67108864]\n@a = i64[1] {0}\ny = ReduceSum(x, @a)\nreturn y\n",
+    "x: f16[16384,8192]\ny = ArgMax(x) {axis=-1}\nreturn y\n",
+    "x: f32[64,1024,1024]\ny = ArgMax(x) {axis=1}\nreturn y\n",
+    "x: f16[64,512,56,56]\ny = Transpose(x) {perm=[0,2,3,1]}\nreturn y\n",
+    "x: f32[64,56,56,256]\ny = Transpose(x) {perm=[0,3,1,2]}\nreturn y\n",
+    "x: f16[32,2048,16,64]\ny = Transpose(x) {perm=[0,2,1,3]}\nreturn y\n",
+    "x: u8[8192,16384]\ny = Transpose(x) {perm=[1,0]}\nreturn y\n",
+    "x: f16[64,256,56,56]\nz: f16[64,256,56,56]\ny = Concat(x, z) {axis=1}\nreturn y\n",
+    "x: f16[65536,1000]\nz: f16[65536,24]\ny = Concat(x, z) {axis=-1}\nreturn y\n",
+    "x: f16[8192,16384]\n@b = i64[1] {100}\n@e = i64[1] {16000}\n@a = i64[1] {1}\n"
+    "y = Slice(x, @b, @e, @a)\nreturn y\n",
+    "x: f16[64,256,56,56]\n@p = i64[8] {0,0,1,1,0,0,1,1}\ny = Pad(x, @p)\nreturn y\n",
+    "x: f16[8192,1,4096]\n@s = i64[3] {1,4,1}\ny = Tile(x, @s)\nreturn y\n",
+    "x: f16[50000,4096]\n@i = i64[16384] random 1\ny = Gather(x, @i)\nreturn y\n",
+    "x: f32[4096,8192]\n@i = i64[4096,8192] random 1\ny = GatherElements(x, @i) {axis=1}\n"
+    "return y\n",
+    "x: f32[8192,8192]\n@i = i64[8192,1] random 1\nu: f32[8192,8192]\n"
+    "y = ScatterND(x, @i, u)\nreturn y\n",
+    "x: f16[32,128,112,112]\n@s = f32[4] {1,1,2,2}\n"
+    "y = Resize(x, _, @s) {mode=\"nearest\", coordinate_transformation_mode=\"asymmetric\", "
+    "nearest_mode=\"floor\"}\nreturn y\n",
+    "x: f16[32,128,112,112]\n@s = f32[4] {1,1,2,2}\ny = Resize(x, _, @s) {mode=\"linear\"}\n"
+    "return y\n",
+    "x: f32[16,64,128,128]\n@s = f32[4] {1,1,2,2}\ny = Resize(x, _, @s) {mode=\"cubic\"}\n"
+    "return y\n",
+    "x: f32[8192,8192]\n@a = i64[] {1}\ny = CumSum(x, @a)\nreturn y\n",
+    "x: f16[64,1024,1024]\n@a = i64[] {1}\ny = CumSum(x, @a)\nreturn y\n",
+    "x: f32[256,32000]\n@k = i64[1] {50}\ny, i = TopK(x, @k)\nreturn y, i\n",
+    "x: f32[4096,1000]\n@k = i64[1] {5}\ny, i = TopK(x, @k)\nreturn y, i\n",
+    "x: f32[8192,8192]\n@s = f32[] {0.037}\n@z = u8[] {131}\ny = QuantizeLinear(x, @s, @z)\n"
+    "return y\n",
+    "x: u8[8192,8192]\n@s = f32[] {0.037}\n@z = u8[] {131}\ny = DequantizeLinear(x, @s, @z)\n"
+    "return y\n",
 };
 
 typedef struct {
@@ -120,6 +165,15 @@ static void set_work(node *n)
                    (double)(a->head_size + a->v_head_size) / (a->causal && a->q_len > 1 ? 2 : 1);
 }
 
+/* Indices that walk all over an axis of SPREAD. */
+static void spread(cm_tensor *t)
+{
+    enum { SPREAD = 8192, PRIME = 7919 };
+    int64_t *v = t->data;
+    for (int64_t i = 0; i < cm_tensor_elems(t); i++)
+        v[i] = i * PRIME % SPREAD;
+}
+
 static void read_node(node *n, const char *text)
 {
     cm_network *g;
@@ -135,6 +189,9 @@ static void read_node(node *n, const char *text)
         set_tensor(&n->in[i], x->in[i]);
         n->ins[i] = &n->in[i];
         n->constant[i] = x->in[i]->constant != NULL;
+        n->in[i].data = n->constant[i] ? x->in[i]->constant->data : NULL;
+        if (n->constant[i] && n->in[i].dtype == CM_I64 && cm_tensor_elems(&n->in[i]) > FEW)
+            spread(&n->in[i]);
         for (int k = 0; k < i; k++)
             if (x->in[k] == x->in[i])
                 n->ins[i] = n->ins[k];
@@ -145,7 +202,7 @@ static void read_node(node *n, const char *text)
             n->outs[o] = &n->out[o];
         }
     const cm_problem_row *row = cm_problem_find(x->op);
-    n->p = (cm_problem){.kind = row->kind,
+    n->p = (cm_problem){.kind = row ? row->kind : CM_PROBLEM_EVALUATE,
                         .op = x->op->name,
                         .n_in = x->n_in,
                         .in = n->ins,
@@ -154,8 +211,10 @@ static void read_node(node *n, const char *text)
                         .out = n->outs,
                         .target = api->target(device),
                         .threads = 1};
-    if (!row->fill(&n->arena, x->op, x->attr, &n->p))
+    if (!row || !row->fill(&n->arena, x->op, x->attr, &n->p)) {
+        fprintf(stderr, "nodes: no problem is made of\n%s", text);
         exit(1);
+    }
     set_work(n);
 }
 
@@ -266,8 +325,12 @@ static void time_trial(cm_ctx *cx, const trial *x, cm_mark *from, cm_mark *to)
     for (int i = 0; i < p->n_in; i++) {
         for (int k = 0; k < i; k++)
             in[i] = p->in[k] == p->in[i] ? in[k] : in[i];
-        if (p->in[i] && !in[i])
-            in[i] = place(&used, bytes_of(p->in[i]));
+        if (!p->in[i] || in[i])
+            continue;
+        unsigned char *at = place(&used, bytes_of(p->in[i]));
+        in[i] = at;
+        if (p->in[i]->data && !cm_dtype_is_float(p->in[i]->dtype))
+            must(cx, api->upload(cx, stream, at, p->in[i]->data, bytes_of(p->in[i])));
     }
     for (int o = 0; o < p->n_out; o++)
         out[o] = p->out[o] ? place(&used, bytes_of(p->out[o])) : NULL;
@@ -289,6 +352,14 @@ static void time_trial(cm_ctx *cx, const trial *x, cm_mark *from, cm_mark *to)
     printf(n->flops > 0 ? "  %.0f TFLOP/s\n" : "\n", n->flops / ns / 1000);
 }
 
+static bool is_wanted(const char *text, int argc, char **argv)
+{
+    bool wanted = argc < 2;
+    for (int i = 1; i < argc; i++)
+        wanted = wanted || strstr(text, argv[i]);
+    return wanted;
+}
+
 int main(int argc, char **argv)
 {
     cm_ctx cx = {0};
@@ -303,7 +374,7 @@ int main(int argc, char **argv)
     must(&cx, api->mark_open(&cx, device, &to));
     memory = all;
     for (int i = 0; i < CM_COUNT(texts); i++)
-        if (argc < 2 || strstr(texts[i], argv[1])) {
+        if (is_wanted(texts[i], argc, argv)) {
             read_node(&nodes[n_nodes], texts[i]);
             make_trials(&nodes[n_nodes++]);
         }

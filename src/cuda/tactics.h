@@ -17,6 +17,8 @@ extern const cm_backend cm_backend_cuda;
     X(RESIZE, resize) \
     X(SORT, sort) \
     X(GATHER, gather) \
+    X(SCATTER, scatter) \
+    X(PLACED, placed) \
     X(QUANTISE, quant) \
     X(POINTWISE, pointwise) \
     X(MOVE, move) \

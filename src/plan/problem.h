@@ -22,13 +22,15 @@
     X(POOL,      7,  "pool")                                                                       \
     X(RESIZE,    8,  "resize")                                                                     \
     X(MOVE,      9,  "move")      /* elements to other places: transpose, slice, pad, concat */    \
-    X(GATHER,    10, "gather")    /* and scatter: places that data tell */                         \
+    X(GATHER,    10, "gather")    /* from places that data tell */                                 \
     X(RECURRENT, 11, "recurrent")                                                                  \
-    X(SORT,      12, "sort")      /* top-k, cumulative sums, non-maximum suppression */            \
+    X(SORT,      12, "sort")      /* top-k, cumulative sums */                                     \
     X(QMATMUL,   13, "qmatmul")   /* products of small integers */                                 \
     X(QCONV,     14, "qconv")                                                                      \
     X(QUANTISE,  15, "quantise")  /* between real numbers and small integers */                    \
     X(CUSTOM,    16, "custom")    /* a plugin's operator, with tactics of its own */               \
+    X(SCATTER,   17, "scatter")   /* to places that data tell */                                   \
+    X(PLACED,    18, "placed")    /* each element by a rule of its place */                        \
     X(ROTARY,    19, "rotary")    /* pairs of columns rotated by angles */
 /* clang-format on */
 

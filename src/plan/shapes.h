@@ -193,6 +193,45 @@ typedef struct cm_gather {
     int batch_axes, depth;                 /* TUPLES: leading axes in common; numbers in a tuple */
 } cm_gather;
 
+typedef enum {
+    CM_SCATTER_SET,
+    CM_SCATTER_ADD,
+    CM_SCATTER_MUL,
+    CM_SCATTER_MAX,
+    CM_SCATTER_MIN
+} cm_scatter_how;
+
+/* Output 0 is input 0 with updates (input 2), one after the other, at `slots` places of `inner` elements each that
+ * indices (input 1) name: tuples of `depth` numbers walk the first axes; or, `tuples` false, each index one
+ * axis of an output that is walked as the indices are. */
+typedef struct cm_scatter {
+    cm_scatter_how how;
+    bool tuples;
+    int axis, depth; /* ELEMENTS: which axis; depth is 1 */
+    int64_t n, slots, inner;
+} cm_scatter;
+
+typedef enum {
+    CM_PLACED_ONE_HOT, /* inputs: index, depth, (off, on): y[o, c, i] = index[o, i] == c ? on : off */
+    CM_PLACED_TRIANGLE, /* of matrices [rows, n]; the rest is zero */
+    CM_PLACED_REVERSED, /* inputs: x, lengths: the first `length` along the axis of each batch */
+    CM_PLACED_CACHE, /* inputs: past, update, begin (may be absent): update in a window of the axis */
+} cm_placed_kind;
+
+/* Along the middle one of three axes of output 0. */
+typedef struct cm_placed {
+    cm_placed_kind kind;
+    int64_t outer, n, inner;
+    int64_t rows, diagonal; /* TRIANGLE: column of the diagonal in row 0 */
+    bool upper;
+    bool
+        batch_inside; /* REVERSED: the batch is the first of the inner axes, else of the outer ones */
+    int64_t
+        per_batch; /* REVERSED, batch_inside: elements of a batch in `inner`; CACHE: outer of a batch */
+    int64_t update; /* CACHE: length of the window */
+    bool circular;
+} cm_placed;
+
 /* What becomes of exact sums of products of small integers. */
 typedef enum {
     CM_QSUMS,  /* they are the result */

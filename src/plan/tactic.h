@@ -39,6 +39,8 @@ typedef struct cm_problem {
         cm_resize resize;
         cm_move move;
         cm_gather gather;
+        cm_scatter scatter;
+        cm_placed placed;
         cm_recurrent recurrent;
         cm_sort sort;
         cm_qmatmul qmatmul;

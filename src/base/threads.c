@@ -27,7 +27,7 @@
 enum {
     MOST_THREADS = 1024,
     SPINS =
-        2000, /* looks at the next loop's number before a worker sleeps: some tens of microseconds */
+        10000, /* looks at the next loop's number before a worker sleeps: some hundreds of microseconds */
 };
 
 struct cm_threads {

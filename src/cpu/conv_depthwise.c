@@ -9,7 +9,8 @@
 #include "cpu/conv.h"
 #include "cpu/depthwise.h"
 
-enum { LANES = 16, CHUNK = 256, PIECE = 16 }; /* PIECE: pixels between epilogues on tiles */
+/* PIECE: pixels between epilogues on tiles, whole tiles of the kernels of each level, about. */
+enum { LANES = 16, CHUNK = 256, PIECE = 28 };
 
 typedef void (*row_fn)(const cm_depthwise_row *a);
 

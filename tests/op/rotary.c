@@ -21,10 +21,10 @@ static void check(const char *x, const char *angles, int interleaved, const char
 static void shapes(void **state)
 {
     (void)state;
-    static const char *const forms[][2] = {
-        {"2,3,5,64", "5,64"},    {"1,8,7,128", "1,1,7,128"}, {"2,3,4,6", "2,1,4,6"},
-        {"3,2", "2"},            {"1,1,9,38", "9,38"},       {"2,2,2,2,34", "2,1,2,1,34"},
-        {"4,100,2,18", "100,1,18"}, {"70", "70"}};
+    static const char *const forms[][2] = {{"2,3,5,64", "5,64"},       {"1,8,7,128", "1,1,7,128"},
+                                           {"2,3,4,6", "2,1,4,6"},     {"3,2", "2"},
+                                           {"1,1,9,38", "9,38"},       {"2,2,2,2,34", "2,1,2,1,34"},
+                                           {"4,100,2,18", "100,1,18"}, {"70", "70"}};
     for (int i = 0; i < CM_COUNT(forms); i++)
         for (int interleaved = 0; interleaved < 2; interleaved++)
             check(forms[i][0], forms[i][1], interleaved, "");

@@ -48,7 +48,7 @@ static const struct {
     {CM_PW_GELU, 7, 8, 0},
     {CM_PW_GELU_TANH, 2, 2, 0x1p-24},
     {CM_PW_SILU, 3.5, 4, 0x1p-149},
-    {CM_PW_MISH, 4, 6, 0x1p-149},
+    {CM_PW_MISH, 5, 6, 0x1p-149},
     {CM_PW_SOFTPLUS, 2, 3, 0},
     {CM_PW_SOFTSIGN, 2, 2, 0},
     {CM_PW_HARDSWISH, 2, 3, 0x1p-23},

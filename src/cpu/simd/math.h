@@ -191,7 +191,7 @@ VINLINE vf vf_silu(vf x)
     return vf_mul(x, vf_sigmoid(x));
 }
 
-/* x tanh(ln(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2). 4 ulp (6), below
+/* x tanh(ln(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2). 5 ulp (6), below
  * -87 as vf_silu. */
 VINLINE vf vf_mish(vf x)
 {

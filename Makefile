@@ -130,7 +130,13 @@ $(B)/tests/%: tests/%.c $(B)/libcameo.a
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -MMD -MP -o $@ $< $(WHOLE) -lcmocka $(LDFLAGS) $(LDLIBS)
 
-unit: $(UNIT_BIN)
+# A driver without a GPU.
+FAKE_CUDA := $(B)/tests/fake/libcuda.so.1
+$(FAKE_CUDA): tests/fake/libcuda.c src/cuda/driver.h
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -shared -o $@ $< $(LDFLAGS)
+
+unit: $(UNIT_BIN) $(FAKE_CUDA)
 	@set -e; for t in $(UNIT_BIN); do echo "== $$t"; $$t; done
 
 # The programs of examples/, against the shared libraries as a user would link them. Those that only run
@@ -206,7 +212,7 @@ fuzz: $(B)/cameo
 
 # What tests need built: all of it, once plain and once with the sanitizers; the threads test with TSan.
 .PHONY: tests threads-test
-tests: all $(UNIT_BIN)
+tests: all $(UNIT_BIN) $(FAKE_CUDA)
 threads-test: $(B)/tests/fault/threads
 
 test:

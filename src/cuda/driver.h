@@ -97,6 +97,7 @@ enum { CM_CU_CAPTURE_THREAD = 1, CM_CU_STREAM_NON_BLOCKING = 1 };
     X(event_create, cuEventCreate, (cm_cu_event *out, unsigned flags))                             \
     X(event_destroy, cuEventDestroy_v2, (cm_cu_event e))                                           \
     X(event_record, cuEventRecord, (cm_cu_event e, cm_cu_stream s))                                \
+    X(event_record_with, cuEventRecordWithFlags, (cm_cu_event e, cm_cu_stream s, unsigned flags))  \
     X(event_wait, cuEventSynchronize, (cm_cu_event e))                                             \
     X(event_elapsed, cuEventElapsedTime, (float *ms, cm_cu_event from, cm_cu_event to))            \
     X(module_load, cuModuleLoadData, (cm_cu_module *out, const void *image))                       \

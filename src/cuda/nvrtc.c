@@ -75,6 +75,18 @@ static void hash(cm_image_key *k, const char *text)
         k->v[i] = cm_hash_bytes(text, strlen(text) + 1, k->v[i]);
 }
 
+static const cm_image_key first_key = {{1, 0x9e3779b97f4a7c15u}};
+static cm_image_key of_headers;
+static pthread_once_t hashed = PTHREAD_ONCE_INIT;
+
+static void hash_headers(void)
+{
+    of_headers = first_key;
+    for (const cm_kernel_source *s = cm_kernel_sources; s->name; s++)
+        if (is_header(s->name))
+            hash(&of_headers, s->text);
+}
+
 cm_status cm_kernel_key(cm_ctx *cx, const cm_kernel_text *t, int level, cm_image_key *out)
 {
     char arch[64];
@@ -82,15 +94,14 @@ cm_status cm_kernel_key(cm_ctx *cx, const cm_kernel_text *t, int level, cm_image
     if (!text)
         return cm_fail(cx, CM_ERR_INTERNAL, "there is no kernel file %s.cu", t->file);
     architecture(t, level, arch, sizeof arch);
-    *out = (cm_image_key){{1, 0x9e3779b97f4a7c15u}};
+    *out = first_key;
+    if (!t->text) { /* our own may include our headers */
+        pthread_once(&hashed, hash_headers);
+        *out = of_headers;
+    }
     hash(out, arch);
     hash(out, t->defines ? t->defines : "");
     hash(out, text);
-    if (t->text)
-        return CM_OK;
-    for (const cm_kernel_source *s = cm_kernel_sources; s->name; s++)
-        if (is_header(s->name))
-            hash(out, s->text);
     return CM_OK;
 }
 

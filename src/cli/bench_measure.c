@@ -61,6 +61,24 @@ int cm_bench_threads(const cm_bench_how *how)
     return how->threads > 0 ? how->threads : share > 0 ? share : 1;
 }
 
+static bool on_device(const cm_bench_how *how)
+{
+    return how->target && how->target->kind != CM_DEVICE_CPU;
+}
+
+static cm_status open_context(cm_ctx *cx, cm_bench_subject *s, const cm_bench_how *how)
+{
+    const cm_context_options co = {
+        .threads = cm_bench_threads(how), .target = how->target, .max_memory = how->max_memory};
+    int i = s->n;
+    CM_TRY(cm_context_create(cx, s->engine, &co, &s->contexts[i]));
+    s->n++;
+    CM_TRY(cm_inputs_set(cx, s->contexts[i], s->in));
+    if (!on_device(how) || !how->no_transfers)
+        return CM_OK;
+    return cm_bench_device_open(cx, s->contexts[i], s->in, how->target, &s->devices[i]);
+}
+
 cm_status cm_bench_open(cm_ctx *cx, cm_engine *e, const cm_inputs *in, const cm_bench_how *how,
                         cm_bench_subject *s)
 {
@@ -69,23 +87,18 @@ cm_status cm_bench_open(cm_ctx *cx, cm_engine *e, const cm_inputs *in, const cm_
         return cm_fail(cx, CM_ERR_ARGUMENT, "%d streams: wanted 1 to %d", how->streams,
                        MOST_STREAMS);
     CM_NEW_N(cx, cx->arena, s->contexts, how->streams, cm_context *);
-    cm_context_options co = {
-        .threads = cm_bench_threads(how), .target = how->target, .max_memory = how->max_memory};
-    for (; s->n < how->streams; s->n++) {
-        CM_TRY(cm_context_create(cx, e, &co, &s->contexts[s->n]));
-        cm_status st = cm_inputs_set(cx, s->contexts[s->n], in);
-        if (st != CM_OK) {
-            s->n++;
-            return st;
-        }
-    }
+    CM_NEW_N(cx, cx->arena, s->devices, how->streams, cm_bench_device *);
+    while (s->n < how->streams)
+        CM_TRY(open_context(cx, s, how));
     return CM_OK;
 }
 
 void cm_bench_close(cm_bench_subject *s)
 {
-    for (int i = 0; i < s->n; i++)
+    for (int i = 0; i < s->n; i++) {
         cm_context_destroy(s->contexts[i]);
+        cm_bench_device_close(s->devices[i]);
+    }
     s->n = 0;
 }
 
@@ -150,7 +163,9 @@ static cm_status infer(stream *s, uint64_t start, cm_bench_trace *t)
         CM_TRY(cm_inputs_set(&s->cx, s->context, s->subject->in));
         t->handed = since(start);
     }
-    CM_TRY(cm_context_run(&s->cx, s->context));
+    CM_TRY(cm_context_enqueue(&s->cx, s->context));
+    t->enqueued = on_device(s->how) ? since(start) : t->handed;
+    CM_TRY(cm_context_wait(&s->cx, s->context));
     t->computed = since(start);
     t->done = t->computed;
     if (!s->how->no_transfers) {
@@ -331,7 +346,7 @@ static double overhead_us(cm_ctx *cx)
         uint64_t start = cm_now_ns();
         for (int i = 0; i < N; i++) {
             cm_bench_trace t = {since(start), since(start), since(start), since(start)};
-            t.done = since(start);
+            t.computed = t.done = since(start);
             (void)!keep(&s, &t);
         }
         double us = (double)since(start) * 1e-3 / N;

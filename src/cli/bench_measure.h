@@ -3,6 +3,7 @@
 #ifndef CM_CLI_BENCH_MEASURE_H
 #define CM_CLI_BENCH_MEASURE_H
 
+#include "cli/bench_device.h"
 #include "cli/model.h"
 
 /* What the command that is used calls its options, for warnings. */
@@ -14,7 +15,7 @@ typedef struct cm_bench_how {
     int64_t iterations;       /* at least so many, of every stream */
     double warm_up, duration; /* seconds; one inference warms up whatever is said */
     int streams, threads;     /* contexts at once; threads of each (0: a fair share of the cores) */
-    bool no_transfers;        /* hand inputs over once, not for every inference */
+    bool no_transfers;        /* hand inputs over once, not for every inference; outputs stay too */
     bool spin;                /* wait for an arrival by looking at the clock, never by sleeping */
     double qps;              /* Poisson arrivals of that rate; 0: the next as soon as one is done */
     double idle, sleep;      /* seconds between inferences; before the first */
@@ -24,9 +25,10 @@ typedef struct cm_bench_how {
     const cm_bench_words *words; /* NULL: those of `cameo bench` */
 } cm_bench_how;
 
-/* One inference, ns since measuring began. Due and begun are the same without --qps. */
+/* One inference, ns since measuring began. Due and begun are the same without --qps; handed over and enqueued on the
+ * CPU, where nobody waits for another. */
 typedef struct cm_bench_trace {
-    uint64_t due, begun, handed, computed, done;
+    uint64_t due, begun, handed, enqueued, computed, done;
 } cm_bench_trace;
 
 typedef struct cm_bench_result {
@@ -49,6 +51,7 @@ typedef struct cm_bench_subject {
     const cm_inputs *in;
     int n;
     cm_context **contexts;
+    cm_bench_device **devices; /* per context; NULL: its inputs and outputs are the host's */
 } cm_bench_subject;
 
 /* Contexts for `how`; close also after a failure. `in` must stay. */

@@ -20,7 +20,7 @@ static double part_ms(const cm_bench_trace *t, cm_bench_part part)
     case CM_BENCH_LATENCY:
         return (double)(t->done - t->due) * 1e-6;
     case CM_BENCH_ENQUEUE:
-        return (double)(t->handed - t->begun) * 1e-6;
+        return (double)(t->enqueued - t->begun) * 1e-6;
     case CM_BENCH_H2D:
         return (double)(t->handed - t->begun) * 1e-6;
     case CM_BENCH_COMPUTE:

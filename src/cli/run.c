@@ -3,15 +3,16 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/placement.h"
+#include "base/map.h"
 #include "cli/model.h"
+#include "cli/placement.h"
 #include "io/io.h"
 
 typedef struct {
     cm_model_options model;
     cm_texts input;
     const char *inputs, *output;
-    int64_t random;
+    int64_t random, repeat;
     bool print;
     double timeout;
 } run_options;
@@ -126,6 +127,44 @@ static cm_status write_outputs(cm_ctx *cx, const cm_engine *e, const cm_context 
     return st;
 }
 
+/* Every byte of the outputs, as one number. Tensors that are not plain have no bytes of their own: their items do. */
+static cm_status hash_outputs(cm_ctx *cx, const cm_engine *e, const cm_context *c, uint64_t *out)
+{
+    int n;
+    const char **names;
+    const cm_tensor **tensors;
+    cm_arena_mark mark = cm_arena_save(cx->arena);
+    CM_TRY(all_tensors(cx, e, c, NULL, NULL, &n));
+    CM_NEW_N(cx, cx->arena, names, n, const char *);
+    CM_NEW_N(cx, cx->arena, tensors, n, const cm_tensor *);
+    CM_TRY(all_tensors(cx, e, c, names, tensors, &n));
+    *out = 0;
+    for (int i = 0; i < n; i++) {
+        size_t bytes;
+        *out = cm_hash_bytes(tensors[i]->dims, (size_t)tensors[i]->rank * sizeof(int64_t), *out);
+        if (tensors[i]->dtype != CM_STR && cm_tensor_bytes(tensors[i], &bytes) && bytes)
+            *out = cm_hash_bytes(tensors[i]->data, bytes, *out);
+    }
+    cm_arena_restore(cx->arena, mark);
+    return CM_OK;
+}
+
+static cm_status repeat(cm_ctx *cx, const run_options *o, const cm_engine *e, cm_context *c)
+{
+    uint64_t first, now;
+    CM_TRY(hash_outputs(cx, e, c, &first));
+    for (int64_t i = 1; i < o->repeat; i++) {
+        CM_TRY(cm_context_run(cx, c));
+        CM_TRY(hash_outputs(cx, e, c, &now));
+        if (now != first)
+            return cm_fail(cx, CM_ERR_INTERNAL, "run %lld gave other bytes than the first",
+                           (long long)i + 1);
+    }
+    if (o->repeat > 1)
+        printf("%lld runs gave the same bytes\n", (long long)o->repeat);
+    return CM_OK;
+}
+
 static cm_status infer_once(cm_ctx *cx, const run_options *o, cm_model *m, int n_files,
                             const char **files)
 {
@@ -152,6 +191,7 @@ static cm_status infer_once(cm_ctx *cx, const run_options *o, cm_model *m, int n
         }
         printf("ran in %.3f ms\n", ms);
         cm_cli_print_placement(c);
+        st = repeat(cx, o, m->engine, c);
     }
     cm_context_destroy(c);
     return st;
@@ -190,6 +230,8 @@ static const cm_cli_option table[] = {
      offsetof(run_options, output)},
     {"print", NULL, "print every element, not only the first few", CM_OPT_FLAG,
      offsetof(run_options, print)},
+    {"repeat", "N", "run N times; outputs that differ in a byte are a failure", CM_OPT_INT,
+     offsetof(run_options, repeat)},
     {"timeout", "SECONDS", "stop after this long", CM_OPT_SECONDS, offsetof(run_options, timeout)},
     CM_MODEL_OPTIONS(run_options, model),
 };

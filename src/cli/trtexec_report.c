@@ -173,7 +173,7 @@ static uint64_t latency_of(const cm_bench_trace *t)
 
 static uint64_t enqueue_of(const cm_bench_trace *t)
 {
-    return t->handed - t->begun;
+    return t->enqueued - t->begun;
 }
 
 static void print_trace(const cm_trt *t)

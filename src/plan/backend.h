@@ -26,7 +26,8 @@ typedef struct cm_device_api {
 
     cm_status (*alloc)(cm_ctx *cx, cm_device *d, size_t bytes, void **out) CM_MUST_USE;
     void (*release)(cm_device *d, void *p); /* NULL is fine */
-    /* Memory of the host that copies to and from the device are fastest with. */
+    /* Memory of the host that copies to and from the device are fastest with; kernels may use it, slowly, at the
+     * same address. */
     cm_status (*alloc_host)(cm_ctx *cx, cm_device *d, size_t bytes, void **out) CM_MUST_USE;
     void (*release_host)(cm_device *d, void *p);
 

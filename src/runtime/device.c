@@ -25,7 +25,14 @@ static cm_status open_device(cm_ctx *cx, cm_context *c, const cm_target *t)
         if (x->target.kind == t->kind && x->target.level == d->target.level)
             take_section(cx, d, x);
     }
-    return d->api->runs(d->device) ? d->api->stream_open(cx, d->device, NULL, &d->stream) : CM_OK;
+    if (!d->api->runs(d->device))
+        return CM_OK;
+    void *p;
+    CM_TRY(d->api->stream_open(cx, d->device, NULL, &d->stream));
+    CM_TRY(d->api->alloc_host(cx, d->device, sizeof *d->fault, &p));
+    d->fault = p;
+    *d->fault = 0;
+    return CM_OK;
 }
 
 cm_status cm_device_state_create(cm_ctx *cx, cm_context *c, const cm_target *t)
@@ -64,6 +71,8 @@ void cm_device_state_destroy(cm_context *c)
         d->api->release(d->device, d->memory);
     if (d->pinned)
         d->api->release_host(d->device, d->pinned);
+    if (d->fault)
+        d->api->release_host(d->device, d->fault);
     d->api->close(d->device);
 }
 
@@ -136,6 +145,7 @@ cm_status cm_context_set_device_output(cm_ctx *cx, cm_context *c, int i, void *d
     cm_device_state *d = c->device;
     if (!d->out_at[i] != !data)
         c->bound = false;
+    d->recorded = d->recorded && d->out_at[i] == data && d->out_bytes[i] == bytes;
     d->out_at[i] = data;
     d->out_bytes[i] = bytes;
     return CM_OK;

@@ -19,6 +19,7 @@ typedef struct cm_place {
         planned; /* has `offset` in the device's arena; else it is a weight, a view or a caller's */
     size_t offset, bytes;
     size_t pinned;    /* up, down: offset of the copy in pinned memory */
+    bool direct;      /* the caller's memory for an output: nothing is left to copy */
     const void *data; /* in the device's memory */
 } cm_place;
 
@@ -56,7 +57,7 @@ struct cm_device_state {
     bool recorded;      /* the segments hold the pointers of this binding */
     unsigned char *memory, *pinned;
     size_t memory_bytes, memory_used, pinned_bytes;
-    uint32_t *fault;    /* on the device; the first bytes of pinned memory get it */
+    uint32_t *fault;    /* pinned: kernels write there what is wrong with their data */
     cm_mark *marks[2];  /* while profiling */
     cm_timings timings; /* of the plan's section for it */
 };

@@ -5,8 +5,6 @@
 #include "base/size.h"
 #include "runtime/device.h"
 
-enum { FAULT_BYTES = CM_MEMORY_ALIGN }; /* of pinned memory and of the arena */
-
 static size_t bytes_of(const cm_context *c, int32_t v)
 {
     size_t n = 0;
@@ -77,7 +75,7 @@ static cm_status reserve_device(cm_ctx *cx, cm_device_state *d, size_t bytes)
 static cm_status reserve_pinned(cm_ctx *cx, cm_context *c)
 {
     cm_device_state *d = c->device;
-    size_t total = FAULT_BYTES;
+    size_t total = 0;
     void *p;
     for (int v = 0; v < c->engine->plan->n_values; v++) {
         cm_place *x = &d->places[v];
@@ -109,21 +107,18 @@ static cm_status plan_memory(cm_ctx *cx, cm_context *c)
     collect_copies(c, &l);
     collect_steps(c, &l);
     CM_TRY(cm_memory_plan(cx, &c->bound_arena, l.v, l.n, &total));
-    if (!cm_add(total, FAULT_BYTES, &total))
-        return cm_fail_memory(cx);
     if (d->stream) {
         CM_TRY(reserve_device(cx, d, total));
         CM_TRY(reserve_pinned(cx, c));
     }
     for (int i = 0; i < l.n; i++) {
-        size_t offset = FAULT_BYTES + l.v[i].offset;
         int32_t v = l.owner[i];
         if (v < 0) {
-            c->solutions[-1 - v].offset = offset;
+            c->solutions[-1 - v].offset = l.v[i].offset;
             continue;
         }
         d->places[v].planned = true;
-        d->places[v].offset = offset;
+        d->places[v].offset = l.v[i].offset;
     }
     return CM_OK;
 }
@@ -177,9 +172,5 @@ cm_status cm_device_bind(cm_ctx *cx, cm_context *c)
         if (st != CM_OK)
             return cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);
     }
-    if (!d->stream)
-        return CM_OK;
-    d->fault = (uint32_t *)d->memory;
-    CM_TRY(d->api->fill(cx, d->stream, d->memory, 0, FAULT_BYTES));
-    return d->api->wait(cx, d->stream);
+    return CM_OK;
 }

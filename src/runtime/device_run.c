@@ -104,19 +104,57 @@ static cm_status copy_up(cm_ctx *cx, cm_context *c, int32_t v)
     return d->api->upload(cx, d->stream, (void *)x->data, d->pinned + x->pinned, x->bytes);
 }
 
-static cm_status record_all(cm_ctx *cx, cm_context *c)
+static bool overlaps_an_input(const cm_context *c, const void *p, size_t bytes)
+{
+    uintptr_t y = (uintptr_t)p;
+    for (int i = 0; i < cm_engine_n_inputs(c->engine); i++) {
+        uintptr_t x = (uintptr_t)c->device->in_at[i];
+        size_t held = 0;
+        if (x && cm_tensor_bytes(&c->inputs[i].tensor, &held) && x < y + bytes && y < x + held)
+            return true;
+    }
+    return false;
+}
+
+/* An output that a kernel makes goes straight to the caller's memory; one value has one place, so that
+ * a second output of it is copied. */
+static void place_output(cm_context *c, int o)
 {
     cm_device_state *d = c->device;
+    cm_place *x = &d->places[c->engine->lists[0].plan->outputs[o]];
+    size_t bytes = 0;
+    if (!d->out_at[o] || !x->planned || x->up || x->direct ||
+        !cm_tensor_bytes(&c->slots[c->engine->lists[0].plan->outputs[o]].datum.tensor, &bytes) ||
+        bytes > d->out_bytes[o] || overlaps_an_input(c, d->out_at[o], bytes))
+        return;
+    x->data = d->out_at[o];
+    x->direct = true;
+}
+
+/* Where values are in this binding, with the pointers that the caller gave. */
+static cm_status set_places(cm_ctx *cx, cm_context *c)
+{
+    cm_device_state *d = c->device;
+    const cm_plan_list *main = c->engine->lists[0].plan;
     for (int v = 0; v < c->engine->plan->n_values; v++) {
+        d->places[v].direct = false;
         if (d->places[v].planned)
             d->places[v].data = d->memory + d->places[v].offset;
         if (d->places[v].up && d->places[v].once)
             CM_TRY(copy_up(cx, c, v));
     }
-    const cm_plan_list *main = c->engine->lists[0].plan;
     for (int i = 0; i < main->n_inputs; i++)
         if (d->in_at[i])
             d->places[main->inputs[i]].data = d->in_at[i];
+    for (int o = 0; o < main->n_outputs; o++)
+        place_output(c, o);
+    return CM_OK;
+}
+
+static cm_status record_all(cm_ctx *cx, cm_context *c)
+{
+    cm_device_state *d = c->device;
+    CM_TRY(set_places(cx, c));
     for (int i = 0; i < d->n_actions; i++)
         if (d->actions[i].kind == CM_DO_SEGMENT)
             CM_TRY(record(cx, c, &d->actions[i]));
@@ -179,7 +217,7 @@ static cm_status copy_out(cm_ctx *cx, cm_context *c, int o)
         return cm_fail(cx, CM_ERR_ARGUMENT,
                        "output '%s' does not fit the memory on the device: there are %zu bytes",
                        cm_engine_output_name(c->engine, o), d->out_bytes[o]);
-    if (!bytes)
+    if (!bytes || (x->direct && x->data == d->out_at[o]))
         return CM_OK;
     if (x->away)
         return d->api->move(cx, d->stream, d->out_at[o], x->data, bytes);
@@ -210,12 +248,10 @@ static cm_status act(cm_ctx *cx, cm_context *c, cm_action *a)
 /* A kernel met data that it cannot work with, such as an index that is out of range. */
 static cm_status check_fault(cm_ctx *cx, cm_context *c)
 {
-    cm_device_state *d = c->device;
-    uint32_t code;
-    memcpy(&code, d->pinned, sizeof code);
+    uint32_t code = *(volatile uint32_t *)c->device->fault;
     if (!code)
         return CM_OK;
-    CM_TRY(d->api->fill(cx, d->stream, d->fault, 0, sizeof code));
+    *c->device->fault = 0;
     const cm_plan_step *s = c->engine->steps[code <= (uint32_t)c->engine->n_steps ? code - 1 : 0];
     return cm_fail(cx, CM_ERR_DATA, "%s node '%s': an index or a size in its data is out of range",
                    s->op, s->name);
@@ -234,12 +270,11 @@ cm_status cm_run_actions(cm_ctx *cx, cm_context *c)
     for (int i = 0; i < d->n_actions && st == CM_OK; i++)
         st = act(cx, c, &d->actions[i]);
     if (st == CM_OK)
-        st = d->api->download(cx, d->stream, d->pinned, d->fault, sizeof *d->fault);
-    if (st == CM_OK)
         return CM_OK;
     cm_ctx other = *cx; /* nothing of this run may go on when the caller's memory is his again */
     (void)!d->api->wait(&other, d->stream);
     d->in_flight = false;
+    *d->fault = 0;
     return st;
 }
 

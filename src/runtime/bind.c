@@ -1,5 +1,6 @@
 /* bind.c -- input shapes give symbols their values; then memory is planned.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/binding.h"
 #include "runtime/device.h"
 
 #include <stdio.h>
@@ -245,28 +246,20 @@ static cm_status plan_memory(cm_ctx *cx, cm_context *c)
     return CM_OK;
 }
 
-static bool same_shapes(const cm_context *c)
-{
-    for (int i = 0; i < cm_engine_n_inputs(c->engine); i++) {
-        const cm_datum *a = &c->inputs[i], *b = &c->bound_inputs[i];
-        if (a->kind != b->kind ||
-            (a->kind == CM_TENSOR && !cm_tensor_same_shape(&a->tensor, &b->tensor)))
-            return false;
-    }
-    return true;
-}
-
 cm_status cm_context_bind(cm_ctx *cx, cm_context *c)
 {
     for (int i = 0; i < cm_engine_n_inputs(c->engine); i++)
         if (c->inputs[i].kind == CM_NOTHING)
             return cm_fail(cx, CM_ERR_ARGUMENT, "input '%s' was not set",
                            cm_engine_input_name(c->engine, i));
-    if (c->bound && same_shapes(c))
+    if (c->bound && cm_binding_fits(c))
         return CM_OK;
     if (c->device && c->device->in_flight) /* its memory may be another one soon */
         CM_TRY(cm_context_wait(cx, c));
     c->bound = c->ran = false;
+    CM_TRY(cm_binding_take(cx, c, &c->bound));
+    if (c->bound)
+        return CM_OK;
     uint64_t start = cm_now_ns();
     for (int i = 0; i < cm_dim_symbol_count(c->engine->plan->dims); i++)
         c->symbols[i] = CM_DIM_UNBOUND;
@@ -277,9 +270,7 @@ cm_status cm_context_bind(cm_ctx *cx, cm_context *c)
     if (c->device)
         CM_TRY(cm_device_bind(cx, c));
     tell(cx, c, start);
-    int n = cm_engine_n_inputs(c->engine);
-    if (n)
-        memcpy(c->bound_inputs, c->inputs, (size_t)n * sizeof *c->inputs);
+    cm_binding_done(c);
     c->bound = true;
     return CM_OK;
 }

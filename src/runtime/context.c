@@ -1,5 +1,6 @@
 /* context.c -- one running instance of an engine.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/binding.h"
 #include "runtime/device.h"
 
 #include <string.h>
@@ -50,13 +51,8 @@ static cm_status fill(cm_ctx *cx, cm_context *c, const cm_context_options *optio
     CM_NEW_N(cx, &c->arena, c->in, e->max_in, const cm_datum *);
     CM_NEW_N(cx, &c->arena, c->out, e->max_out, cm_datum *);
     CM_NEW_N(cx, &c->arena, c->inputs, n_in, cm_datum);
-    CM_NEW_N(cx, &c->arena, c->bound_inputs, n_in, cm_datum);
-    CM_NEW_N(cx, &c->arena, c->symbols, cm_dim_symbol_count(e->plan->dims), int64_t);
-    CM_NEW_N(cx, &c->arena, c->intervals, e->plan->n_values + e->n_steps, cm_interval);
-    CM_NEW_N(cx, &c->arena, c->interval_values, e->plan->n_values + e->n_steps, int32_t);
-    CM_NEW_N(cx, &c->arena, c->solutions, e->n_steps, cm_solution);
-    CM_NEW_N(cx, &c->arena, c->last, e->plan->n_values, int);
     CM_NEW_N(cx, &c->arena, c->outputs, cm_engine_n_outputs(e), cm_output_binding);
+    CM_TRY(cm_bindings_create(cx, c));
     set_constants(c);
     CM_TRY(make_controls(cx, c, 0));
     c->target = (cm_target){CM_DEVICE_CPU, cm_cpu_info()->isa, 0};
@@ -91,7 +87,6 @@ cm_status cm_context_create(cm_ctx *cx, cm_engine *e, const cm_context_options *
     c->engine = cm_engine_retain(e);
     cm_arena_init(&c->arena, cx->allocator);
     cm_arena_init(&c->scratch, cx->allocator);
-    cm_arena_init(&c->bound_arena, cx->allocator);
     cm_status st = fill(cx, c, options ? options : &defaults);
     if (st != CM_OK) {
         cm_context_destroy(c);
@@ -105,17 +100,16 @@ void cm_context_destroy(cm_context *c)
 {
     if (!c)
         return;
+    cm_device_settle(c);
+    cm_bindings_destroy(c);
     cm_device_state_destroy(c);
     cm_threads_destroy(c->threads);
     for (int i = 0; c->slots && i < c->engine->plan->n_values; i++)
         cm_room_deinit(c->allocator, &c->slots[i].room);
     for (int i = 0; c->controls && i < c->engine->n_controls; i++)
         cm_control_destroy(c, i);
-    for (int i = 0; c->solutions && i < c->engine->n_steps; i++)
-        cm_arena_deinit(&c->solutions[i].late);
     cm_room_deinit(c->allocator, &c->late_workspace);
     cm_release(c->allocator, c->memory, c->memory_bytes);
-    cm_arena_deinit(&c->bound_arena);
     cm_arena_deinit(&c->scratch);
     cm_arena_deinit(&c->arena);
     cm_engine_release(c->engine);
@@ -197,13 +191,13 @@ cm_status cm_context_input_memory(cm_ctx *cx, cm_context *c, int i, int rank, co
 
 size_t cm_context_arena_bytes(const cm_context *c)
 {
-    return c->memory_used + (c->device ? c->device->memory_used : 0);
+    return c->memory_used + (c->device ? c->device->tables.memory_used : 0);
 }
 
 size_t cm_context_total_bytes(const cm_context *c)
 {
     size_t n = sizeof *c + c->arena.total + c->scratch.total + c->bound_arena.total +
-               c->memory_bytes + cm_room_total(&c->late_workspace);
+               c->memory_bytes + cm_room_total(&c->late_workspace) + cm_bindings_bytes(c);
     for (int i = 0; i < c->engine->plan->n_values; i++)
         n += cm_room_total(&c->slots[i].room);
     for (int i = 0; i < c->engine->n_controls; i++) {

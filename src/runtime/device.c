@@ -44,11 +44,19 @@ cm_status cm_device_state_create(cm_ctx *cx, cm_context *c, const cm_target *t)
                        cm_target_text(text, sizeof text, t));
     CM_NEW(cx, &c->arena, c->device, cm_device_state);
     c->device->api = b->api;
+    c->device->resident = -1;
     CM_NEW_N(cx, &c->arena, c->device->in_at, cm_engine_n_inputs(c->engine), const void *);
     CM_NEW_N(cx, &c->arena, c->device->out_at, cm_engine_n_outputs(c->engine), void *);
     CM_NEW_N(cx, &c->arena, c->device->out_bytes, cm_engine_n_outputs(c->engine), size_t);
     cm_timings_init(&c->device->timings, c->allocator, t);
     return open_device(cx, c, t);
+}
+
+void cm_device_settle(cm_context *c)
+{
+    cm_ctx quiet = {0};
+    if (c->device && c->device->in_flight)
+        (void)!c->device->api->wait(&quiet, c->device->stream);
 }
 
 void cm_device_state_destroy(cm_context *c)
@@ -59,10 +67,6 @@ void cm_device_state_destroy(cm_context *c)
     cm_timings_deinit(&d->timings);
     if (!d->device)
         return;
-    cm_ctx quiet = {0};
-    if (d->in_flight) /* nobody may write to memory that goes now */
-        (void)!d->api->wait(&quiet, d->stream);
-    cm_forget_places(c);
     for (int i = 0; i < CM_COUNT(d->marks); i++)
         if (d->marks[i])
             d->api->mark_close(d->device, d->marks[i]);
@@ -132,7 +136,6 @@ cm_status cm_context_set_device_input(cm_ctx *cx, cm_context *c, int i, const cm
     cm_device_state *d = c->device;
     if (!d->in_at[i]) /* it was on the host: other copies are to be planned */
         c->bound = false;
-    d->recorded = d->recorded && d->in_at[i] == t->data;
     d->in_at[i] = t->data;
     return CM_OK;
 }
@@ -145,7 +148,6 @@ cm_status cm_context_set_device_output(cm_ctx *cx, cm_context *c, int i, void *d
     cm_device_state *d = c->device;
     if (!d->out_at[i] != !data)
         c->bound = false;
-    d->recorded = d->recorded && d->out_at[i] == data && d->out_bytes[i] == bytes;
     d->out_at[i] = data;
     d->out_bytes[i] = bytes;
     return CM_OK;

@@ -41,22 +41,35 @@ typedef struct cm_action {
     cm_recording *recording;
 } cm_action;
 
+/* What binding makes of it. */
+typedef struct cm_device_tables {
+    cm_place *places; /* per value */
+    int n_actions, n_order;
+    cm_action *actions;
+    const cm_ready_step **order;
+    size_t memory_used;
+    /* The segments were recorded with these pointers. */
+    bool recorded;
+    uint64_t recorded_memory; /* `moves` then */
+    const void **recorded_in;
+    void **recorded_out;
+    size_t *recorded_bytes;
+} cm_device_tables;
+
 struct cm_device_state {
     const cm_device_api *api;
     cm_device *device;
     cm_stream *stream; /* NULL: a class of devices, nothing runs */
     cm_target target;
-    cm_place *places; /* per value */
-    int n_actions, n_order;
-    cm_action *actions;
-    const cm_ready_step **order;
+    cm_device_tables tables;
     const void **in_at; /* per input: the caller's memory on the device; NULL: on the host */
     void **out_at;      /* per output */
     size_t *out_bytes;  /* ... and how much there is */
     bool in_flight;     /* enqueued and not waited for */
-    bool recorded;      /* the segments hold the pointers of this binding */
     unsigned char *memory, *pinned;
-    size_t memory_bytes, memory_used, pinned_bytes;
+    size_t memory_bytes, pinned_bytes;
+    uint64_t moves;     /* how often one of the two became another one */
+    int resident;       /* the binding whose constants are in that memory, -1: none's */
     uint32_t *fault;    /* pinned: kernels write there what is wrong with their data */
     cm_mark *marks[2];  /* while profiling */
     cm_timings timings; /* of the plan's section for it */
@@ -65,6 +78,8 @@ struct cm_device_state {
 /* device.c: opens it; destroys. */
 cm_status cm_device_state_create(cm_ctx *cx, cm_context *c, const cm_target *t) CM_MUST_USE;
 void cm_device_state_destroy(cm_context *c);
+/* All that was enqueued is done, or the device failed. */
+void cm_device_settle(cm_context *c);
 void cm_forget_device_input(cm_context *c, int i);
 /* device_place.c: where values are, copies and actions; solutions are settled. */
 cm_status cm_place_values(cm_ctx *cx, cm_context *c) CM_MUST_USE;

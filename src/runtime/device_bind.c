@@ -29,7 +29,7 @@ static void add_lifetime(lifetimes *l, int32_t owner, cm_interval x)
 static void collect_copies(cm_context *c, lifetimes *l)
 {
     for (int v = 0; v < c->engine->plan->n_values; v++) {
-        cm_place *x = &c->device->places[v];
+        cm_place *x = &c->device->tables.places[v];
         if (x->up || x->down)
             x->bytes = bytes_of(c, v);
         if (x->up)
@@ -40,8 +40,8 @@ static void collect_copies(cm_context *c, lifetimes *l)
 static void collect_steps(const cm_context *c, lifetimes *l)
 {
     const cm_device_state *d = c->device;
-    for (int i = 0; i < d->n_order; i++) {
-        const cm_ready_step *s = d->order[i];
+    for (int i = 0; i < d->tables.n_order; i++) {
+        const cm_ready_step *s = d->tables.order[i];
         const cm_solution *sol = &c->solutions[s->index];
         bool view = sol->way == CM_WAY_VIEW;
         if (sol->workspace) {
@@ -60,12 +60,13 @@ static void collect_steps(const cm_context *c, lifetimes *l)
 static cm_status reserve_device(cm_ctx *cx, cm_device_state *d, size_t bytes)
 {
     void *p;
-    d->memory_used = bytes;
+    d->tables.memory_used = bytes;
     if (d->memory && bytes <= d->memory_bytes)
         return CM_OK;
     d->api->release(d->device, d->memory);
     d->memory = NULL;
     d->memory_bytes = 0;
+    d->moves++;
     CM_TRY(d->api->alloc(cx, d->device, bytes, &p));
     d->memory = p;
     d->memory_bytes = bytes;
@@ -78,7 +79,7 @@ static cm_status reserve_pinned(cm_ctx *cx, cm_context *c)
     size_t total = 0;
     void *p;
     for (int v = 0; v < c->engine->plan->n_values; v++) {
-        cm_place *x = &d->places[v];
+        cm_place *x = &d->tables.places[v];
         if (!x->up && !x->down)
             continue;
         x->pinned = total;
@@ -90,6 +91,7 @@ static cm_status reserve_pinned(cm_ctx *cx, cm_context *c)
     d->api->release_host(d->device, d->pinned);
     d->pinned = NULL;
     d->pinned_bytes = 0;
+    d->moves++;
     CM_TRY(d->api->alloc_host(cx, d->device, total, &p));
     d->pinned = p;
     d->pinned_bytes = total;
@@ -117,8 +119,8 @@ static cm_status plan_memory(cm_ctx *cx, cm_context *c)
             c->solutions[-1 - v].offset = l.v[i].offset;
             continue;
         }
-        d->places[v].planned = true;
-        d->places[v].offset = l.v[i].offset;
+        d->tables.places[v].planned = true;
+        d->tables.places[v].offset = l.v[i].offset;
     }
     return CM_OK;
 }
@@ -129,7 +131,7 @@ static void warm(void *arg, int64_t begin, int64_t end)
 {
     cm_context *c = arg;
     for (int64_t i = begin; i < end; i++) {
-        const cm_solution *sol = &c->solutions[c->device->order[i]->index];
+        const cm_solution *sol = &c->solutions[c->device->tables.order[i]->index];
         const cm_tactic *t = sol->choice.tactic;
         const void *state;
         cm_arena arena;
@@ -164,10 +166,11 @@ static cm_status ready_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
 cm_status cm_device_bind(cm_ctx *cx, cm_context *c)
 {
     cm_device_state *d = c->device;
+    d->resident = -1;
     CM_TRY(plan_memory(cx, c));
-    cm_parallel(c->threads, d->n_order, 1, warm, c);
-    for (int i = 0; i < d->n_order; i++) {
-        const cm_ready_step *s = d->order[i];
+    cm_parallel(c->threads, d->tables.n_order, 1, warm, c);
+    for (int i = 0; i < d->tables.n_order; i++) {
+        const cm_ready_step *s = d->tables.order[i];
         cm_status st = ready_step(cx, c, s);
         if (st != CM_OK)
             return cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);

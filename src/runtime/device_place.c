@@ -17,29 +17,29 @@ static bool is_constant(const placing *p, int32_t v)
 
 static cm_action *add_action(placing *p, cm_action_kind kind)
 {
-    cm_action *a = &p->d->actions[p->d->n_actions++];
+    cm_action *a = &p->d->tables.actions[p->d->tables.n_actions++];
     *a = (cm_action){.kind = kind};
     return a;
 }
 
 static void close_segment(placing *p)
 {
-    if (p->pending == p->d->n_order)
+    if (p->pending == p->d->tables.n_order)
         return;
     cm_action *a = add_action(p, CM_DO_SEGMENT);
     a->first = p->pending;
-    a->n = p->d->n_order - p->pending;
-    const char *layer = p->d->order[p->pending]->plan->name;
+    a->n = p->d->tables.n_order - p->pending;
+    const char *layer = p->d->tables.order[p->pending]->plan->name;
     a->name =
         p->c->heard ? cm_arena_printf(&p->c->bound_arena, "%d layers from %s", a->n, layer) : NULL;
     a->name = a->name ? a->name : layer;
-    p->pending = p->d->n_order;
+    p->pending = p->d->tables.n_order;
 }
 
 /* Before a step of the host reads it. True: a wait must follow. */
 static bool bring_down(placing *p, int32_t v)
 {
-    cm_place *x = &p->d->places[v];
+    cm_place *x = &p->d->tables.places[v];
     if (is_constant(p, v) || x->host || !x->away)
         return false;
     close_segment(p);
@@ -51,7 +51,7 @@ static bool bring_down(placing *p, int32_t v)
 /* Before a step of the device reads it. */
 static void bring_up(placing *p, int32_t v)
 {
-    cm_place *x = &p->d->places[v];
+    cm_place *x = &p->d->tables.places[v];
     if (is_constant(p, v) || x->away)
         return;
     x->away = x->up = true;
@@ -75,7 +75,7 @@ static void place_on_host(placing *p, const cm_ready_step *s)
     add_action(p, CM_DO_HOST)->step = s;
     for (int o = 0; o < step->n_out; o++)
         if (step->out[o].value >= 0)
-            p->d->places[step->out[o].value].host = true;
+            p->d->tables.places[step->out[o].value].host = true;
 }
 
 static void place_away(placing *p, const cm_ready_step *s)
@@ -85,16 +85,16 @@ static void place_away(placing *p, const cm_ready_step *s)
     for (int i = 0; i < step->n_in; i++)
         if (step->in[i].value >= 0 && sol->in[i])
             bring_up(p, step->in[i].value);
-    p->d->order[p->d->n_order++] = s;
+    p->d->tables.order[p->d->tables.n_order++] = s;
     for (int o = 0; o < step->n_out; o++)
         if (step->out[o].value >= 0)
-            p->d->places[step->out[o].value].away = true;
+            p->d->tables.places[step->out[o].value].away = true;
 }
 
 /* A view is where its input is; a constant's is the host's, from where the device may want it. */
 static void place_view(placing *p, const cm_ready_step *s, cm_solution *sol)
 {
-    const cm_place *from = &p->d->places[s->plan->in[0].value];
+    const cm_place *from = &p->d->tables.places[s->plan->in[0].value];
     bool constant = is_constant(p, s->plan->in[0].value);
     sol->away = from->away && !constant;
     if (sol->away)
@@ -109,8 +109,8 @@ static void place_step(placing *p, const cm_ready_step *s)
     if (s->control < 0 && sol->way == CM_WAY_KNOWN) {
         for (int o = 0; o < s->plan->n_out; o++)
             if (s->plan->out[o].value >= 0)
-                p->d->places[s->plan->out[o].value].host =
-                    p->d->places[s->plan->out[o].value].once = true;
+                p->d->tables.places[s->plan->out[o].value].host =
+                    p->d->tables.places[s->plan->out[o].value].once = true;
     } else if (s->control < 0 && sol->way == CM_WAY_VIEW) {
         place_view(p, s, sol);
     } else if (s->control < 0 && sol->away) {
@@ -136,10 +136,14 @@ static cm_status make_tables(cm_ctx *cx, cm_context *c)
 {
     cm_device_state *d = c->device;
     int n_values = c->engine->plan->n_values, n_steps = c->engine->n_steps;
-    CM_NEW_N(cx, &c->bound_arena, d->places, n_values, cm_place);
-    CM_NEW_N(cx, &c->bound_arena, d->actions,
+    CM_NEW_N(cx, &c->bound_arena, d->tables.places, n_values, cm_place);
+    CM_NEW_N(cx, &c->bound_arena, d->tables.actions,
              3 * n_steps + 2 * n_values + 2 + c->engine->lists[0].plan->n_outputs, cm_action);
-    CM_NEW_N(cx, &c->bound_arena, d->order, n_steps, const cm_ready_step *);
+    CM_NEW_N(cx, &c->bound_arena, d->tables.order, n_steps, const cm_ready_step *);
+    CM_NEW_N(cx, &c->bound_arena, d->tables.recorded_in, cm_engine_n_inputs(c->engine),
+             const void *);
+    CM_NEW_N(cx, &c->bound_arena, d->tables.recorded_out, cm_engine_n_outputs(c->engine), void *);
+    CM_NEW_N(cx, &c->bound_arena, d->tables.recorded_bytes, cm_engine_n_outputs(c->engine), size_t);
     return CM_OK;
 }
 
@@ -149,7 +153,7 @@ cm_status cm_place_values(cm_ctx *cx, cm_context *c)
     CM_TRY(make_tables(cx, c));
     placing p = {.cx = cx, .c = c, .d = c->device, .main = l->plan};
     for (int i = 0; i < l->plan->n_inputs; i++) {
-        cm_place *x = &p.d->places[l->plan->inputs[i]];
+        cm_place *x = &p.d->tables.places[l->plan->inputs[i]];
         x->host = !p.d->in_at[i];
         x->away = !x->host;
     }
@@ -158,7 +162,7 @@ cm_status cm_place_values(cm_ctx *cx, cm_context *c)
     place_outputs(&p);
     /* What is copied down stays until the segment is through, wherever in it it was made. */
     for (int v = 0; v < c->engine->plan->n_values; v++)
-        if (p.d->places[v].down)
+        if (p.d->tables.places[v].down)
             c->last[v] = INT_MAX;
     return CM_OK;
 }
@@ -166,9 +170,9 @@ cm_status cm_place_values(cm_ctx *cx, cm_context *c)
 void cm_forget_places(cm_context *c)
 {
     cm_device_state *d = c->device;
-    for (int i = 0; i < d->n_actions; i++)
-        d->api->recording_close(d->device, d->actions[i].recording);
-    d->n_actions = d->n_order = 0;
-    d->actions = NULL;
-    d->recorded = false;
+    for (int i = 0; i < d->tables.n_actions; i++)
+        d->api->recording_close(d->device, d->tables.actions[i].recording);
+    d->tables.n_actions = d->tables.n_order = 0;
+    d->tables.actions = NULL;
+    d->tables.recorded = false;
 }

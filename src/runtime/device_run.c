@@ -10,7 +10,7 @@ static const void *input_at(const cm_context *c, const cm_ready_step *s, const c
 {
     if (sol->packed && sol->packed[i])
         return sol->packed[i];
-    return c->device->places[s->plan->in[i].value].data;
+    return c->device->tables.places[s->plan->in[i].value].data;
 }
 
 static cm_status convert(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
@@ -40,7 +40,7 @@ static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, c
     for (int o = 0; o < p->n_out; o++) {
         if (p->out[o].value < 0)
             continue;
-        sol->out_data[o] = (void *)d->places[p->out[o].value].data;
+        sol->out_data[o] = (void *)d->tables.places[p->out[o].value].data;
         elems += cm_tensor_elems(sol->p.out[o]);
     }
     if (elems == 0)
@@ -68,7 +68,7 @@ static cm_status enqueue(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
         cm_range_push(s->plan->name);
     cm_status st = convert(cx, c, s, sol);
     if (sol->way == CM_WAY_VIEW)
-        d->places[s->plan->out[0].value].data =
+        d->tables.places[s->plan->out[0].value].data =
             sol->n_conversions ? sol->conversions[0].to.tensor.data : input_at(c, s, sol, 0);
     else if (st == CM_OK)
         st = run_tactic(cx, c, s, sol);
@@ -80,7 +80,7 @@ static cm_status enqueue(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
 static cm_status enqueue_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
 {
     for (int i = 0; i < a->n; i++)
-        CM_TRY(enqueue(cx, c, c->device->order[a->first + i]));
+        CM_TRY(enqueue(cx, c, c->device->tables.order[a->first + i]));
     return CM_OK;
 }
 
@@ -97,7 +97,7 @@ static cm_status record(cm_ctx *cx, cm_context *c, cm_action *a)
 static cm_status copy_up(cm_ctx *cx, cm_context *c, int32_t v)
 {
     cm_device_state *d = c->device;
-    const cm_place *x = &d->places[v];
+    const cm_place *x = &d->tables.places[v];
     if (!x->bytes)
         return CM_OK;
     memcpy(d->pinned + x->pinned, c->slots[v].datum.tensor.data, x->bytes);
@@ -121,7 +121,7 @@ static bool overlaps_an_input(const cm_context *c, const void *p, size_t bytes)
 static void place_output(cm_context *c, int o)
 {
     cm_device_state *d = c->device;
-    cm_place *x = &d->places[c->engine->lists[0].plan->outputs[o]];
+    cm_place *x = &d->tables.places[c->engine->lists[0].plan->outputs[o]];
     size_t bytes = 0;
     if (!d->out_at[o] || !x->planned || x->up || x->direct ||
         !cm_tensor_bytes(&c->slots[c->engine->lists[0].plan->outputs[o]].datum.tensor, &bytes) ||
@@ -132,33 +132,74 @@ static void place_output(cm_context *c, int o)
 }
 
 /* Where values are in this binding, with the pointers that the caller gave. */
-static cm_status set_places(cm_ctx *cx, cm_context *c)
+static void set_places(cm_context *c)
 {
     cm_device_state *d = c->device;
     const cm_plan_list *main = c->engine->lists[0].plan;
     for (int v = 0; v < c->engine->plan->n_values; v++) {
-        d->places[v].direct = false;
-        if (d->places[v].planned)
-            d->places[v].data = d->memory + d->places[v].offset;
-        if (d->places[v].up && d->places[v].once)
-            CM_TRY(copy_up(cx, c, v));
+        d->tables.places[v].direct = false;
+        if (d->tables.places[v].planned)
+            d->tables.places[v].data = d->memory + d->tables.places[v].offset;
     }
     for (int i = 0; i < main->n_inputs; i++)
         if (d->in_at[i])
-            d->places[main->inputs[i]].data = d->in_at[i];
+            d->tables.places[main->inputs[i]].data = d->in_at[i];
     for (int o = 0; o < main->n_outputs; o++)
         place_output(c, o);
+}
+
+/* What never changes, into memory that another binding may have used. */
+static cm_status upload_constants(cm_ctx *cx, cm_context *c)
+{
+    cm_device_state *d = c->device;
+    for (int v = 0; v < c->engine->plan->n_values; v++)
+        if (d->tables.places[v].up && d->tables.places[v].once)
+            CM_TRY(copy_up(cx, c, v));
+    d->resident = c->binding;
     return CM_OK;
+}
+
+/* The bytes of n pointers or sizes, where there are any. */
+static bool same(const void *a, const void *b, int n)
+{
+    return n == 0 || memcmp(a, b, (size_t)n * sizeof(void *)) == 0;
+}
+
+/* Do the recordings hold the pointers of today? */
+static bool is_recorded(const cm_context *c)
+{
+    const cm_device_state *d = c->device;
+    const cm_device_tables *t = &d->tables;
+    int n_out = cm_engine_n_outputs(c->engine);
+    return t->recorded && t->recorded_memory == d->moves &&
+           same(t->recorded_in, d->in_at, cm_engine_n_inputs(c->engine)) &&
+           same(t->recorded_out, d->out_at, n_out) && same(t->recorded_bytes, d->out_bytes, n_out);
+}
+
+static void note_recorded(cm_context *c)
+{
+    cm_device_state *d = c->device;
+    cm_device_tables *t = &d->tables;
+    for (int i = 0; i < cm_engine_n_inputs(c->engine); i++)
+        t->recorded_in[i] = d->in_at[i];
+    for (int o = 0; o < cm_engine_n_outputs(c->engine); o++) {
+        t->recorded_out[o] = d->out_at[o];
+        t->recorded_bytes[o] = d->out_bytes[o];
+    }
+    t->recorded_memory = d->moves;
+    t->recorded = true;
 }
 
 static cm_status record_all(cm_ctx *cx, cm_context *c)
 {
     cm_device_state *d = c->device;
-    CM_TRY(set_places(cx, c));
-    for (int i = 0; i < d->n_actions; i++)
-        if (d->actions[i].kind == CM_DO_SEGMENT)
-            CM_TRY(record(cx, c, &d->actions[i]));
-    d->recorded = true;
+    d->tables.recorded = false;
+    set_places(c);
+    CM_TRY(upload_constants(cx, c));
+    for (int i = 0; i < d->tables.n_actions; i++)
+        if (d->tables.actions[i].kind == CM_DO_SEGMENT)
+            CM_TRY(record(cx, c, &d->tables.actions[i]));
+    note_recorded(c);
     return CM_OK;
 }
 
@@ -170,7 +211,7 @@ static cm_status profile_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
         if (!d->marks[i])
             CM_TRY(d->api->mark_open(cx, d->device, &d->marks[i]));
     for (int i = 0; i < a->n; i++) {
-        const cm_ready_step *s = d->order[a->first + i];
+        const cm_ready_step *s = d->tables.order[a->first + i];
         double ns;
         CM_TRY(d->api->mark(cx, d->stream, d->marks[0]));
         CM_TRY(enqueue(cx, c, s));
@@ -197,7 +238,7 @@ static cm_status launch_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
 static cm_status copy_down(cm_ctx *cx, cm_context *c, int32_t v)
 {
     cm_device_state *d = c->device;
-    const cm_place *x = &d->places[v];
+    const cm_place *x = &d->tables.places[v];
     c->slots[v].datum.tensor.data = d->pinned + x->pinned;
     c->slots[v].owned = false;
     return x->bytes ? d->api->download(cx, d->stream, d->pinned + x->pinned, x->data, x->bytes)
@@ -209,7 +250,7 @@ static cm_status copy_out(cm_ctx *cx, cm_context *c, int o)
 {
     cm_device_state *d = c->device;
     int32_t v = c->engine->lists[0].plan->outputs[o];
-    const cm_place *x = &d->places[v];
+    const cm_place *x = &d->tables.places[v];
     cm_tensor *t = &c->slots[v].datum.tensor;
     size_t bytes;
     if (!cm_datum_is_plain(&c->slots[v].datum) || !cm_tensor_bytes(t, &bytes) ||
@@ -263,12 +304,14 @@ cm_status cm_run_actions(cm_ctx *cx, cm_context *c)
     if (!d->stream)
         return cm_fail(cx, CM_ERR_DEVICE, "sm_%d was compiled for; there is no device to run on",
                        d->target.level / 10);
-    if (!d->recorded)
+    if (!is_recorded(c))
         CM_TRY(record_all(cx, c));
+    else if (d->resident != c->binding)
+        CM_TRY(upload_constants(cx, c));
     cm_status st = CM_OK;
     d->in_flight = true;
-    for (int i = 0; i < d->n_actions && st == CM_OK; i++)
-        st = act(cx, c, &d->actions[i]);
+    for (int i = 0; i < d->tables.n_actions && st == CM_OK; i++)
+        st = act(cx, c, &d->tables.actions[i]);
     if (st == CM_OK)
         return CM_OK;
     cm_ctx other = *cx; /* nothing of this run may go on when the caller's memory is his again */
@@ -288,7 +331,7 @@ cm_status cm_finish_actions(cm_ctx *cx, cm_context *c)
 cm_status cm_context_device_ns(cm_ctx *cx, cm_context *c, int runs, double *ns)
 {
     cm_device_state *d = c->device;
-    if (!d || !d->recorded || c->profile)
+    if (!d || !d->tables.recorded || c->profile)
         return cm_fail(cx, CM_ERR_ARGUMENT,
                        "only a context that ran on a device can be timed there");
     for (int i = 0; i < 2; i++)
@@ -296,9 +339,9 @@ cm_status cm_context_device_ns(cm_ctx *cx, cm_context *c, int runs, double *ns)
             CM_TRY(d->api->mark_open(cx, d->device, &d->marks[i]));
     for (int r = 0; r < runs; r++) {
         CM_TRY(d->api->mark(cx, d->stream, d->marks[0]));
-        for (int i = 0; i < d->n_actions; i++)
-            if (d->actions[i].kind == CM_DO_SEGMENT)
-                CM_TRY(d->api->launch(cx, d->stream, d->actions[i].recording));
+        for (int i = 0; i < d->tables.n_actions; i++)
+            if (d->tables.actions[i].kind == CM_DO_SEGMENT)
+                CM_TRY(d->api->launch(cx, d->stream, d->tables.actions[i].recording));
         CM_TRY(d->api->mark(cx, d->stream, d->marks[1]));
         CM_TRY(d->api->between(cx, d->device, d->marks[0], d->marks[1], &ns[r]));
     }

@@ -48,6 +48,9 @@ typedef struct cm_ready_value {
 typedef struct cm_packed cm_packed;
 typedef struct cm_device_constant cm_device_constant;
 typedef struct cm_device_state cm_device_state;
+typedef struct cm_binding cm_binding;
+
+enum { CM_MOST_BINDINGS = 8 }; /* sets of input shapes that a context keeps what it made for */
 
 struct cm_engine {
     atomic_int refs;
@@ -148,8 +151,10 @@ struct cm_context {
     cm_control *controls;
     const cm_datum **in; /* room for one step's operands */
     cm_datum **out;
-    cm_datum *inputs;       /* as the caller set them; kind CM_NOTHING: not set */
-    cm_datum *bound_inputs; /* shapes at the last bind */
+    cm_datum *inputs;                       /* as the caller set them; kind CM_NOTHING: not set */
+    cm_binding *bindings[CM_MOST_BINDINGS]; /* NULL: never used */
+    int binding;                            /* the one that it works with */
+    uint64_t turn;
     bool bound, ran;
     int64_t *symbols; /* their values, by index */
     int n_intervals;  /* after binding */

@@ -140,7 +140,7 @@ static int maker_of(const cm_engine *e, int value)
 static cm_status download(cm_ctx *cx, const cm_context *c, int value, size_t bytes, void *to)
 {
     const cm_device_state *d = c->device;
-    CM_TRY(d->api->download(cx, d->stream, to, d->places[value].data, bytes));
+    CM_TRY(d->api->download(cx, d->stream, to, d->tables.places[value].data, bytes));
     return d->api->wait(cx, d->stream);
 }
 

@@ -59,8 +59,8 @@ static void close_text(fixture *f)
 static const char *actions(const fixture *f, char *buf, size_t n)
 {
     size_t at = 0;
-    for (int i = 0; i < f->c->device->n_actions; i++) {
-        const cm_action *a = &f->c->device->actions[i];
+    for (int i = 0; i < f->c->device->tables.n_actions; i++) {
+        const cm_action *a = &f->c->device->tables.actions[i];
         if (a->kind == CM_DO_SEGMENT)
             at += (size_t)snprintf(buf + at, n - at, "s%d", a->n);
         else
@@ -132,7 +132,7 @@ static void copied_values_keep_memory_of_their_own(void **state)
     open_text(&f, "x: f32[4,64]\na = Softmax(x)\nb = Softmax(a)\ny = Softmax(b)\nreturn a, y\n",
               &sm_90);
     bind(&f);
-    const cm_place *p = f.c->device->places;
+    const cm_place *p = f.c->device->tables.places;
     for (int v = 0; v < f.e->plan->n_values; v++)
         for (int w = 0; w < v; w++)
             if (p[v].planned && p[w].planned && (p[v].up || p[v].down) && (p[w].up || p[w].down))

@@ -1,0 +1,224 @@
+/* binding.c -- contexts whose input shapes come back: what was bound is taken up again. On the CPU, and on the driver
+ * of tests/fake, which counts what it is asked for.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lower/lower.h"
+#include "runtime/binding.h"
+#include "runtime/device.h"
+
+enum { MOST_ROWS = 16, COLUMNS = 8 };
+
+static const char network[] = "x: f32[rows,8]\na = Abs(x)\ny = Softmax(a)\nreturn y\n";
+static const cm_target cuda = {CM_DEVICE_CUDA, 0, 0};
+
+typedef struct {
+    cm_arena arena, scratch;
+    cm_ctx cx;
+    cm_engine *e;
+    cm_context *c;
+    float x[MOST_ROWS * COLUMNS];
+} fixture;
+
+static void open_network(fixture *f, const cm_target *target)
+{
+    cm_network *g;
+    cm_plan *plan;
+    const cm_tensor *const *constants;
+    const cm_context_options o = {.threads = 1, .target = target};
+    memset(f, 0, sizeof *f);
+    cm_arena_init(&f->arena, NULL);
+    cm_arena_init(&f->scratch, NULL);
+    f->cx = (cm_ctx){.arena = &f->arena, .scratch = &f->scratch};
+    if (cm_network_parse(&f->cx, &f->arena, network, strlen(network), &g) != CM_OK ||
+        cm_network_infer(&f->cx, g) != CM_OK ||
+        cm_lower(&f->cx, &f->arena, g, &plan, &constants) != CM_OK ||
+        cm_engine_open_lowered(&f->cx, plan, constants, &f->e) != CM_OK ||
+        cm_context_create(&f->cx, f->e, &o, &f->c) != CM_OK)
+        fail_msg("%s", f->cx.message);
+    for (int i = 0; i < MOST_ROWS * COLUMNS; i++)
+        f->x[i] = (float)(i % 13) - 6;
+}
+
+static void close_network(fixture *f)
+{
+    cm_context_destroy(f->c);
+    cm_engine_release(f->e);
+    cm_arena_deinit(&f->arena);
+    cm_arena_deinit(&f->scratch);
+}
+
+static void run(fixture *f)
+{
+    if (cm_context_run(&f->cx, f->c) != CM_OK)
+        fail_msg("%s", f->cx.message);
+}
+
+static const float *run_rows(fixture *f, int rows)
+{
+    cm_datum d = {.kind = CM_TENSOR};
+    assert_true(cm_tensor_shape(&d.tensor, CM_F32, 2, (int64_t[]){rows, COLUMNS}));
+    d.tensor.data = f->x;
+    assert_int_equal(cm_context_set_input(&f->cx, f->c, 0, &d), CM_OK);
+    run(f);
+    assert_int_equal(cm_context_output(f->c, 0)->tensor.dims[0], rows);
+    return cm_context_output(f->c, 0)->tensor.data;
+}
+
+static void check_rows(fixture *f, int rows)
+{
+    const float *y = run_rows(f, rows);
+    for (int r = 0; r < rows; r++) {
+        float sum = 0;
+        for (int i = 0; i < COLUMNS; i++)
+            sum += y[r * COLUMNS + i];
+        assert_float_equal(sum, 1, 1e-5);
+    }
+}
+
+static void shapes_that_come_back_are_not_bound_again(void **state)
+{
+    (void)state;
+    fixture f;
+    open_network(&f, NULL);
+    for (int turn = 0; turn < 3; turn++)
+        for (int rows = 1; rows <= CM_MOST_BINDINGS; rows++) {
+            check_rows(&f, rows);
+            assert_int_equal(f.c->binding, rows - 1);
+        }
+    size_t held = cm_context_total_bytes(f.c);
+    check_rows(&f, 3);
+    assert_int_equal(cm_context_total_bytes(f.c), held);
+    /* One more: the one whose use is longest ago goes. */
+    check_rows(&f, CM_MOST_BINDINGS + 1);
+    assert_int_equal(f.c->binding, 0);
+    check_rows(&f, 2);
+    assert_int_equal(f.c->binding, 1);
+    check_rows(&f, 1); /* 4 has not been used for longest */
+    assert_int_equal(f.c->binding, 3);
+    close_network(&f);
+}
+
+static void a_binding_that_failed_is_not_taken_up(void **state)
+{
+    (void)state;
+    fixture f;
+    cm_datum d = {.kind = CM_TENSOR};
+    open_network(&f, NULL);
+    check_rows(&f, 2);
+    assert_true(cm_tensor_shape(&d.tensor, CM_F32, 2, (int64_t[]){2, COLUMNS + 1}));
+    d.tensor.data = f.x;
+    assert_int_equal(cm_context_set_input(&f.cx, f.c, 0, &d), CM_OK);
+    assert_int_equal(cm_context_run(&f.cx, f.c), CM_ERR_ARGUMENT);
+    assert_int_equal(cm_context_run(&f.cx, f.c), CM_ERR_ARGUMENT);
+    check_rows(&f, 2);
+    close_network(&f);
+}
+
+/* ---- On the driver that counts ------------------------------------------------------------------ */
+
+static int (*count)(const char *name);
+
+static int made(void)
+{
+    return count("cuGraphInstantiateWithFlags");
+}
+
+static int updated(void)
+{
+    return count("cuGraphExecUpdate_v2");
+}
+
+static void graphs_are_made_once_for_a_shape(void **state)
+{
+    (void)state;
+    fixture f;
+    open_network(&f, &cuda);
+    int before = made();
+    for (int turn = 0; turn < 3; turn++)
+        for (int rows = CM_MOST_BINDINGS; rows > 0; rows--) /* the largest first: memory stays where it is */
+            run_rows(&f, rows);
+    assert_int_equal(made() - before, CM_MOST_BINDINGS);
+    assert_int_equal(updated(), 0);
+    run_rows(&f, MOST_ROWS); /* wants more memory: the others are recorded again when they come, not made anew */
+    assert_int_equal(made() - before, CM_MOST_BINDINGS + 1);
+    run_rows(&f, 2);
+    assert_int_equal(made() - before, CM_MOST_BINDINGS + 1);
+    assert_int_equal(updated(), 1);
+    close_network(&f);
+}
+
+/* Memory on the device is the host's with this driver. */
+static void run_there(fixture *f, float *x, float *y)
+{
+    cm_tensor t;
+    assert_true(cm_tensor_shape(&t, CM_F32, 2, (int64_t[]){4, COLUMNS}));
+    t.data = x;
+    if (cm_context_set_device_input(&f->cx, f->c, 0, &t) != CM_OK ||
+        cm_context_set_device_output(&f->cx, f->c, 0, y, sizeof(float) * 4 * COLUMNS) != CM_OK)
+        fail_msg("%s", f->cx.message);
+    run(f);
+}
+
+static void other_pointers_change_the_graph(void **state)
+{
+    (void)state;
+    fixture f;
+    _Alignas(16) static float x[2][4 * COLUMNS], y[2][4 * COLUMNS];
+    open_network(&f, &cuda);
+    run_there(&f, x[0], y[0]);
+    int before = made(), was = updated(), copies = count("cuMemcpyDtoDAsync_v2");
+    run_there(&f, x[0], y[0]);
+    assert_int_equal(updated(), was);
+    run_there(&f, x[1], y[1]);
+    assert_int_equal(updated(), was + 1);
+    run_there(&f, x[1], y[0]);
+    assert_int_equal(updated(), was + 2);
+    assert_int_equal(made(), before);
+    /* Kernels write where the caller wants it; only over an input the result comes last. */
+    assert_int_equal(count("cuMemcpyDtoDAsync_v2"), copies);
+    run_there(&f, x[1], x[1]);
+    assert_int_equal(count("cuMemcpyDtoDAsync_v2"), copies + 1);
+    close_network(&f);
+}
+
+static int find_driver(void **state)
+{
+    char path[4096], *slash;
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 32);
+    (void)state;
+    assert_true(n > 0);
+    path[n] = 0;
+    for (int i = 0; i < 2; i++)
+        if ((slash = strrchr(path, '/')) != NULL)
+            *slash = 0;
+    strcat(path, "/fake");
+    setenv("CAMEO_CUDA_PATH", path, 1);
+    strcat(path, "/libcuda.so.1");
+    void *driver = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!driver)
+        fail_msg("%s", dlerror());
+    *(void **)&count = dlsym(driver, "fake_cuda_count");
+    return count ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shapes_that_come_back_are_not_bound_again),
+        cmocka_unit_test(a_binding_that_failed_is_not_taken_up),
+        cmocka_unit_test(graphs_are_made_once_for_a_shape),
+        cmocka_unit_test(other_pointers_change_the_graph),
+    };
+    return cmocka_run_group_tests_name("binding", tests, find_driver, NULL);
+}

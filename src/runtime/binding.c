@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "runtime/by_value.h"
 #include "runtime/device.h"
 
 /* What a slot has from its binding. */
@@ -18,7 +19,8 @@ struct cm_binding {
     bool valid; /* complete: `inputs` and `away` are what it is for */
     uint64_t used;
     cm_datum *inputs;
-    bool *away; /* per input and output: is its memory the device's? */
+    bool *away;            /* per input and output: is its memory the device's? */
+    const void **elements; /* per input, see by_value.h */
     kept_slot *slots;
     /* The context's tables, while it works with another one. */
     cm_arena arena;
@@ -42,6 +44,7 @@ static cm_status make(cm_ctx *cx, cm_context *c, cm_binding **out)
     CM_NEW(cx, &c->arena, b, cm_binding);
     CM_NEW_N(cx, &c->arena, b->inputs, n_in, cm_datum);
     CM_NEW_N(cx, &c->arena, b->away, n_in + cm_engine_n_outputs(e), bool);
+    CM_NEW_N(cx, &c->arena, b->elements, n_in, const void *);
     CM_NEW_N(cx, &c->arena, b->slots, n_values, kept_slot);
     CM_NEW_N(cx, &c->arena, b->solutions, e->n_steps, cm_solution);
     CM_NEW_N(cx, &c->arena, b->last, n_values, int);
@@ -63,7 +66,7 @@ static bool is_away(const cm_context *c, int i)
     return i < n_in ? c->device->in_at[i] != NULL : c->device->out_at[i - n_in] != NULL;
 }
 
-static bool fits(const cm_context *c, const cm_binding *b)
+static bool same_shapes(const cm_context *c, const cm_binding *b)
 {
     int n_in = cm_engine_n_inputs(c->engine), n = n_in + cm_engine_n_outputs(c->engine);
     if (!b || !b->valid)
@@ -78,6 +81,11 @@ static bool fits(const cm_context *c, const cm_binding *b)
         if (b->away[i] != is_away(c, i))
             return false;
     return true;
+}
+
+static bool fits(const cm_context *c, const cm_binding *b)
+{
+    return same_shapes(c, b) && (!c->device || cm_same_elements(c, b->elements));
 }
 
 bool cm_binding_fits(const cm_context *c)
@@ -123,6 +131,7 @@ static void take_up(cm_context *c, int which)
 {
     cm_binding *b = c->bindings[which];
     c->binding = which;
+    c->elements = b->elements;
     c->bound_arena = b->arena;
     c->solutions = b->solutions;
     c->last = b->last;
@@ -173,10 +182,13 @@ cm_status cm_binding_take(cm_ctx *cx, cm_context *c, bool *found)
 {
     int which = 0;
     put_to_rest(c);
-    while (which < CM_MOST_BINDINGS && !fits(c, c->bindings[which]))
-        which++;
+    bool elsewhere = false;
+    for (; which < CM_MOST_BINDINGS && !fits(c, c->bindings[which]); which++)
+        elsewhere = elsewhere || same_shapes(c, c->bindings[which]);
     *found = which < CM_MOST_BINDINGS;
     if (!*found) {
+        if (elsewhere)
+            cm_count_elements_changed(c);
         which = oldest(c);
         if (!c->bindings[which])
             CM_TRY(make(cx, c, &c->bindings[which]));

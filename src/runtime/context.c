@@ -51,6 +51,7 @@ static cm_status fill(cm_ctx *cx, cm_context *c, const cm_context_options *optio
     CM_NEW_N(cx, &c->arena, c->in, e->max_in, const cm_datum *);
     CM_NEW_N(cx, &c->arena, c->out, e->max_out, cm_datum *);
     CM_NEW_N(cx, &c->arena, c->inputs, n_in, cm_datum);
+    CM_NEW_N(cx, &c->arena, c->by_value, n_in, bool);
     CM_NEW_N(cx, &c->arena, c->outputs, cm_engine_n_outputs(e), cm_output_binding);
     CM_TRY(cm_bindings_create(cx, c));
     set_constants(c);

@@ -155,6 +155,10 @@ struct cm_context {
     cm_binding *bindings[CM_MOST_BINDINGS]; /* NULL: never used */
     int binding;                            /* the one that it works with */
     uint64_t turn;
+    bool *by_value;        /* per input: its elements are bound, see by_value.h */
+    const void **elements; /* ... of this binding, NULL: not bound */
+    int elements_changed;
+    bool elements_vary; /* too often: none are bound any more */
     bool bound, ran;
     int64_t *symbols; /* their values, by index */
     int n_intervals;  /* after binding */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "runtime/by_value.h"
 #include "runtime/device.h"
 #include "runtime/layout.h"
 
@@ -121,7 +122,7 @@ static cm_status new_draft(preparing *p, const cm_ready_step *s, draft *d)
 
 static bool few_integers(const cm_tensor *t)
 {
-    enum { FEW = 64 };
+    enum { FEW = 16 };
     return !cm_dtype_is_float(t->dtype) && cm_tensor_elems(t) <= FEW;
 }
 
@@ -140,12 +141,10 @@ static bool stays_small(preparing *p, const draft *d)
     return small;
 }
 
-/* Shapes through one step; it stays late when they cannot be known. */
-static cm_status shape_step(preparing *p, const cm_ready_step *s, int list)
+/* The sizes of a step's outputs; false: they are not to be known yet. */
+static bool shapes_known(preparing *p, draft *d)
 {
-    draft *d = &p->drafts[p->n];
-    cm_arena_mark mark = cm_arena_save(&p->c->bound_arena);
-    CM_TRY(new_draft(p, s, d));
+    const cm_ready_step *s = d->s;
     bool known = gather(p, d);
     for (int o = 0; o < s->plan->n_out; o++)
         if (s->plan->out[o].value >= 0)
@@ -153,9 +152,54 @@ static cm_status shape_step(preparing *p, const cm_ready_step *s, int list)
     known = known && cm_form_outputs(p->cx, p->dims, s, d->sol->in, (cm_tensor *const *)d->outs);
     for (int o = 0; known && o < s->plan->n_out; o++)
         known = !d->outs[o] || usable(&d->out[o]);
+    return known;
+}
+
+static bool is_problem(preparing *p, const draft *d)
+{
+    cm_problem problem;
+    cm_arena_mark mark = cm_arena_save(p->cx->scratch);
+    bool is = cm_form_problem(p->cx->scratch, d->s, d->sol->in, d->constant, d->outs,
+                              &p->c->device->target, 1, &problem);
+    cm_arena_restore(p->cx->scratch, mark);
+    return is;
+}
+
+/* A step of a device's network may need the elements of inputs to be known, or to be a problem. True: it was so, and
+ * now its sizes are known. */
+static bool bind_elements(preparing *p, draft *d, bool known)
+{
+    const cm_plan_step *step = d->s->plan;
+    int lent[CM_MAX_RANK], n = 0;
+    if (known && (!d->s->problem || is_problem(p, d)))
+        return false;
+    for (int i = 0; i < step->n_in && n < CM_COUNT(lent); i++) {
+        int32_t v = step->in[i].value;
+        int input = v >= 0 && !p->known[v] ? cm_input_to_lend(p->c, v) : -1;
+        if (input >= 0 && (p->known[v] = cm_bind_elements(p->c, input)) != NULL)
+            lent[n++] = input;
+    }
+    if (n && shapes_known(p, d) && (!known || is_problem(p, d)))
+        return true;
+    for (int k = 0; k < n; k++) {
+        cm_unbind_elements(p->c, lent[k]);
+        p->known[p->c->engine->variant->lists[0].inputs[lent[k]]] = NULL;
+    }
+    if (n && known)
+        (void)shapes_known(p, d); /* as it was */
+    return false;
+}
+
+/* Shapes through one step; it stays late when they cannot be known. */
+static cm_status shape_step(preparing *p, const cm_ready_step *s, int list)
+{
+    draft *d = &p->drafts[p->n];
+    CM_TRY(new_draft(p, s, d));
+    bool known = shapes_known(p, d);
+    if (p->c->device && list == 0)
+        known = bind_elements(p, d, known) || known;
     if (!known) {
         *d->sol = (cm_solution){.way = CM_WAY_LATE, .late = d->sol->late};
-        cm_arena_restore(&p->c->bound_arena, mark);
         need_plain(p, s->plan->in, s->plan->n_in);
         return CM_OK;
     }
@@ -544,6 +588,9 @@ static cm_status prepare(preparing *p)
     CM_NEW_N(p->cx, p->cx->scratch, labels, c->engine->plan->n_values, unsigned char);
     CM_NEW_N(p->cx, p->cx->scratch, modes, c->engine->n_steps, unsigned char);
     find_small_inputs(p);
+    for (int i = 0; i < cm_engine_n_inputs(c->engine); i++)
+        if (c->by_value[i])
+            p->known[c->engine->variant->lists[0].inputs[i]] = cm_bind_elements(c, i);
     CM_TRY(shape_list(p, 0));
     CM_TRY(solve_layouts(p, labels, modes));
     for (int i = 0; i < p->n; i++) {
@@ -566,6 +613,8 @@ static void forget(cm_context *c)
         c->slots[i].planned = 0;
         c->slots[i].interval = -1;
     }
+    for (int i = 0; i < cm_engine_n_inputs(c->engine); i++)
+        c->elements[i] = NULL;
     if (c->device)
         cm_forget_places(c);
     cm_arena_reset(&c->bound_arena);

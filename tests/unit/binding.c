@@ -30,7 +30,7 @@ typedef struct {
     float x[MOST_ROWS * COLUMNS];
 } fixture;
 
-static void open_network(fixture *f, const cm_target *target)
+static void open_text(fixture *f, const char *text, const cm_target *target)
 {
     cm_network *g;
     cm_plan *plan;
@@ -40,7 +40,7 @@ static void open_network(fixture *f, const cm_target *target)
     cm_arena_init(&f->arena, NULL);
     cm_arena_init(&f->scratch, NULL);
     f->cx = (cm_ctx){.arena = &f->arena, .scratch = &f->scratch};
-    if (cm_network_parse(&f->cx, &f->arena, network, strlen(network), &g) != CM_OK ||
+    if (cm_network_parse(&f->cx, &f->arena, text, strlen(text), &g) != CM_OK ||
         cm_network_infer(&f->cx, g) != CM_OK ||
         cm_lower(&f->cx, &f->arena, g, &plan, &constants) != CM_OK ||
         cm_engine_open_lowered(&f->cx, plan, constants, &f->e) != CM_OK ||
@@ -48,6 +48,11 @@ static void open_network(fixture *f, const cm_target *target)
         fail_msg("%s", f->cx.message);
     for (int i = 0; i < MOST_ROWS * COLUMNS; i++)
         f->x[i] = (float)(i % 13) - 6;
+}
+
+static void open_network(fixture *f, const cm_target *target)
+{
+    open_text(f, network, target);
 }
 
 static void close_network(fixture *f)
@@ -125,6 +130,60 @@ static void a_binding_that_failed_is_not_taken_up(void **state)
     close_network(&f);
 }
 
+/* ---- Elements that tell sizes -------------------------------------------------------------------- */
+
+/* Bind a sum along the axis that an input tells. Did it go to the device? */
+static bool sum_goes(fixture *f, int64_t axis)
+{
+    cm_layer_facts facts;
+    cm_datum d = {.kind = CM_TENSOR}, a = {.kind = CM_TENSOR};
+    assert_true(cm_tensor_shape(&d.tensor, CM_F32, 2, (int64_t[]){4, COLUMNS}));
+    assert_true(cm_tensor_shape(&a.tensor, CM_I64, 1, (int64_t[]){1}));
+    d.tensor.data = f->x;
+    a.tensor.data = &axis;
+    if (cm_context_set_input(&f->cx, f->c, 0, &d) != CM_OK ||
+        cm_context_set_input(&f->cx, f->c, 1, &a) != CM_OK ||
+        cm_context_bind(&f->cx, f->c) != CM_OK)
+        fail_msg("%s", f->cx.message);
+    cm_context_layer(f->c, 0, &facts);
+    return facts.away;
+}
+
+static const char summing[] =
+    "x: f32[4,8]\na: i64[1]\ny = ReduceSum(x, a) {keepdims=0}\nreturn y\n";
+
+static void elements_that_tell_sizes_are_bound(void **state)
+{
+    static const cm_target sm_90 = {CM_DEVICE_CUDA, 900, 0};
+    fixture f;
+    (void)state;
+    open_text(&f, summing, &sm_90);
+    int value = f.e->lists[0].plan->outputs[0];
+    for (int turn = 0; turn < 2; turn++)
+        for (int64_t axis = 0; axis < 2; axis++) {
+            assert_true(sum_goes(&f, axis));
+            assert_int_equal(f.c->slots[value].datum.tensor.dims[0], axis == 0 ? 8 : 4);
+            assert_int_equal(f.c->binding, axis);
+        }
+    assert_int_equal(f.c->elements_changed, 1); /* the second axis; after that both are known */
+    close_network(&f);
+}
+
+static void elements_that_vary_are_not_bound_for_ever(void **state)
+{
+    static const cm_target sm_90 = {CM_DEVICE_CUDA, 900, 0};
+    fixture f;
+    (void)state;
+    open_text(&f, "x: f32[4,8]\na: i64[1]\n@end = i64[1] {100}\ny = Slice(x, a, @end)\nreturn y\n",
+              &sm_90);
+    int gone = 0, n = 0;
+    for (int64_t from = -40; from < 60; from++, n++)
+        gone += sum_goes(&f, from);
+    assert_in_range(gone, 1, n - 1);
+    assert_false(sum_goes(&f, 3));
+    close_network(&f);
+}
+
 /* ---- On the driver that counts ------------------------------------------------------------------ */
 
 static int (*count)(const char *name);
@@ -146,11 +205,14 @@ static void graphs_are_made_once_for_a_shape(void **state)
     open_network(&f, &cuda);
     int before = made();
     for (int turn = 0; turn < 3; turn++)
-        for (int rows = CM_MOST_BINDINGS; rows > 0; rows--) /* the largest first: memory stays where it is */
+        for (int rows = CM_MOST_BINDINGS; rows > 0;
+             rows--) /* the largest first: memory stays where it is */
             run_rows(&f, rows);
     assert_int_equal(made() - before, CM_MOST_BINDINGS);
     assert_int_equal(updated(), 0);
-    run_rows(&f, MOST_ROWS); /* wants more memory: the others are recorded again when they come, not made anew */
+    run_rows(
+        &f,
+        MOST_ROWS); /* wants more memory: the others are recorded again when they come, not made anew */
     assert_int_equal(made() - before, CM_MOST_BINDINGS + 1);
     run_rows(&f, 2);
     assert_int_equal(made() - before, CM_MOST_BINDINGS + 1);
@@ -217,6 +279,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_that_come_back_are_not_bound_again),
         cmocka_unit_test(a_binding_that_failed_is_not_taken_up),
+        cmocka_unit_test(elements_that_tell_sizes_are_bound),
+        cmocka_unit_test(elements_that_vary_are_not_bound_for_ever),
         cmocka_unit_test(graphs_are_made_once_for_a_shape),
         cmocka_unit_test(other_pointers_change_the_graph),
     };

@@ -105,6 +105,17 @@ static void other_types(void **state)
            "x: f16[2,9,4,5]\n@a = i64[2] {0,2}\ny = ReduceMax(x, @a)\nreturn y\n");
 }
 
+/* The CPU's kernels leave integers to the reference. */
+static void integers_on_a_gpu(void **state)
+{
+    (void)state;
+    const char *target = getenv("CAMEO_TEST_TARGET");
+    if (!target || !strcmp(target, "cpu"))
+        skip();
+    CHECKF(-9, 9, 0, 0, "x: i32[6,70]\n@a = i64[1] {1}\ny = ReduceSum(x, @a)\nreturn y\n");
+    CHECKF(-9, 9, 0, 0, "x: i64[70,6]\n@a = i64[1] {0}\ny = ReduceSum(x, @a)\nreturn y\n");
+}
+
 static void after_a_program(void **state)
 {
     (void)state;
@@ -157,6 +168,7 @@ int main(void)
         cmocka_unit_test(numbers_that_hurt),
         cmocka_unit_test(large),
         cmocka_unit_test(other_types),
+        cmocka_unit_test(integers_on_a_gpu),
         cmocka_unit_test(after_a_program),
         cmocka_unit_test(places_of_extremes),
     };

@@ -73,7 +73,8 @@ DEVICE void join_exps(folded &a, NUMBER top, SUM v)
         a.top += top;
         return;
     }
-    SUM e = top == a.top ? (SUM)1 : (SUM)exp(-fabs(top - a.top));
+    SUM gap = (SUM)(top > a.top ? top - a.top : a.top - top);
+    SUM e = top == a.top ? (SUM)1 : (SUM)exp(gap * -1.0f); // integers, for which nobody calls this, are read too
     a.v = top > a.top ? a.v * e + v : a.v + v * e;
     a.top = top > a.top ? top : a.top;
 }

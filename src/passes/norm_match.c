@@ -428,6 +428,7 @@ bool cm_match_norm(cm_node *d, cm_norm *n)
               : cm_is(d, CM_OP_ADD) || cm_is(d, CM_OP_SUB) ? multiplied_out(d, n)
                                                            : false;
     n->last = d;
+    cm_note(&n->stats.form, d);
     return ok && cm_same_shape(n->x, d->out[0]) && cm_stats_fit(&n->stats, n->x);
 }
 

@@ -10,6 +10,7 @@
  *       a network in the text form
  *     out:
  *       what it must become; names of values do not matter, constants are compared by value
+ *     covers: a b c             the node that makes output 0 covers these ONNX nodes
  *     not: Op                   instead of out: no node of this operator is left
  *
  * Both networks are also run on the same random inputs: their outputs must agree. */
@@ -31,7 +32,7 @@
 
 typedef struct {
     const char *file;
-    char name[128], run[256], precision[64], in[16384], out[16384], not_op[128];
+    char name[128], run[256], precision[64], covers[256], in[16384], out[16384], not_op[128];
     double tolerance;
     int line;
 } text_case;
@@ -264,6 +265,20 @@ static void expect_same_answers(const text_case *c, const running *a, const runn
     }
 }
 
+static void expect_covered(const text_case *c, const cm_network *g)
+{
+    char names[256], *save = NULL;
+    const cm_node *n = g->outputs[0]->producer;
+    snprintf(names, sizeof names, "%s", c->covers);
+    for (char *name = strtok_r(names, " ", &save); name; name = strtok_r(NULL, " ", &save)) {
+        bool found = false;
+        for (int i = 0; n && i < n->n_from; i++)
+            found |= !strcmp(n->from[i], name);
+        if (!found)
+            fail_msg("%s, case '%s': output 0 does not cover '%s'", c->file, c->name, name);
+    }
+}
+
 static void run_case(const text_case *c)
 {
     job j;
@@ -293,6 +308,7 @@ static void run_case(const text_case *c)
     } else {
         expect_same(c, g, parse(c, &j, c->out));
     }
+    expect_covered(c, g);
     running a = {0}, b = {0};
     run(c, &j, before, &a);
     run(c, &j, g, &b);
@@ -341,6 +357,8 @@ static int run_file(const char *path)
             copy_rest(c.run, sizeof c.run, line, "run: ");
         } else if (starts(line, "not: ")) {
             copy_rest(c.not_op, sizeof c.not_op, line, "not: ");
+        } else if (starts(line, "covers: ")) {
+            copy_rest(c.covers, sizeof c.covers, line, "covers: ");
         } else if (starts(line, "precision: ")) {
             copy_rest(c.precision, sizeof c.precision, line, "precision: ");
         } else if (starts(line, "tolerance: ")) {

@@ -12,6 +12,7 @@
     /* Clean: less to do, and one way of saying it. */                                             \
     X(dce, CLEAN, true, 0, "drop what nobody reads")                                               \
     X(dims_from_constraints, CLEAN, true, 0, "sizes that the network itself forces")               \
+    X(crop_weights, CLEAN, false, 0, "constants without what no shape reaches")                    \
     X(move_qdq, CLEAN, true, 0, "values are moved as integers")                                    \
     X(fold_constants, CLEAN, false, 0, "compute early what depends on constants only")             \
     X(identity, CLEAN, true, 0, "drop nodes that change nothing")                                  \

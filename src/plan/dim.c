@@ -243,6 +243,11 @@ bool cm_dim_is_nonneg(const cm_dim_table *t, cm_dim d)
     return d != CM_DIM_ERROR && dim_range(t, d).lo >= 0;
 }
 
+int64_t cm_dim_most(const cm_dim_table *t, cm_dim d)
+{
+    return d == CM_DIM_ERROR ? INT64_MAX : dim_range(t, d).hi;
+}
+
 bool cm_dim_is_min(const cm_dim_table *t, cm_dim d, cm_dim *a, cm_dim *b)
 {
     if (d >= 0 || d == CM_DIM_ERROR)

@@ -62,6 +62,8 @@ cm_dim cm_dim_broadcast(cm_dim_table *t, cm_dim a, cm_dim b);
 bool cm_dim_never_equal(cm_dim_table *t, cm_dim a, cm_dim b);
 bool cm_dim_is_nonneg(const cm_dim_table *t, cm_dim d);   /* surely >= 0 */
 bool cm_dim_is_positive(const cm_dim_table *t, cm_dim d); /* surely >= 1 */
+int64_t cm_dim_most(const cm_dim_table *t,
+                    cm_dim d); /* surely no more; INT64_MAX: no bound known */
 /* Is d min(a, b)? */
 bool cm_dim_is_min(const cm_dim_table *t, cm_dim d, cm_dim *a, cm_dim *b);
 /* From now on d lies in [lo, hi], whoever asks: what cannot run otherwise may be taken for granted. Dims

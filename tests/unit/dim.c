@@ -182,7 +182,9 @@ static void what_is_assumed_decides_minima_and_maxima(void **state)
     assert_true(cm_dim_is_min(t, least, &a, &b));
     assert_true((a == e && b == 9) || (a == 9 && b == e));
     assert_false(cm_dim_is_min(t, e, &a, &b) || cm_dim_is_min(t, 3, &a, &b));
+    assert_true(cm_dim_most(t, e) == INT64_MAX && cm_dim_most(t, 7) == 7);
     assert_true(cm_dim_assume(t, e, INT64_MIN, 9));
+    assert_true(cm_dim_most(t, e) == 9);
     assert_int_equal(cm_dim_min(t, e, 9), e);
 }
 

@@ -12,7 +12,7 @@
  *
  * Bounds are forced likewise, and expressions that they decide are simpler afterwards: what a convolution or a pool
  * gives has no negative size (max(n - 2, 0) is n - 2), and an axis of n that meets one of min(n, 5000)
- * has at most 5000 (min(n, 5000) is n).
+ * has at most 5000 (min(n, 5000) is n). So has one that counts the rows to be gathered from a table of 5000.
  *
  * needs: types    keeps: uses; infers types anew
  * SPDX-License-Identifier: Apache-2.0
@@ -246,9 +246,33 @@ static bool bounds_from_meeting(const cm_node *n)
     return any;
 }
 
+/* Rows 0, 1, ... of a constant table: no more than it has. */
+static bool bounds_from_places(const cm_node *n)
+{
+    const cm_value *v = n->in[1];
+    int64_t axis = cm_int(n, "axis"), first, step;
+    int k;
+    if (!cm_is_const(n->in[0]) || cm_rank(n->in[0]) < 1)
+        return false;
+    while (v->producer && v->network == n->network &&
+           ((v->producer->op->traits & CM_VIEW) || cm_is(v->producer, CM_OP_EXPAND) ||
+            cm_is(v->producer, CM_OP_CAST)))
+        v = v->producer->in[0];
+    const cm_node *r = cm_made_by(v, CM_OP_RANGE);
+    if (!r || !cm_const_ints(r->in[0], &first, 1, &k) || first < 0 ||
+        !cm_const_ints(r->in[2], &step, 1, &k) || step != 1 || !r->in[1]->elems ||
+        r->in[1]->n_elems != 1)
+        return false;
+    axis = axis < 0 ? axis + cm_rank(n->in[0]) : axis;
+    return cm_dim_assume(n->network->dims, r->in[1]->elems[0], INT64_MIN,
+                         n->in[0]->constant->dims[axis]);
+}
+
 static bool bounds_from(const cm_node *n)
 {
     switch (n->op->id) {
+    case CM_OP_GATHER:
+        return bounds_from_places(n);
     case CM_OP_CONV:
     case CM_OP_MAX_POOL:
     case CM_OP_AVERAGE_POOL:

@@ -83,7 +83,7 @@ cm_status cm_refit(cm_ctx *cx, const char *plan, const char *model, const char *
                    cm_refit_report *report)
 {
     job j = {.cx = cx};
-    cm_arena_init(&j.arena, cx->allocator);
+    cm_arena_init(&j.arena, cx->allocator ? cx->allocator : &cm_allocator_passing);
     cm_status st = read_plan(&j, plan);
     if (st != CM_OK)
         st = cm_while(cx, st, "%s", plan);

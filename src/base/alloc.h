@@ -14,6 +14,7 @@ typedef struct cm_allocator {
 } cm_allocator;
 
 extern const cm_allocator cm_allocator_default; /* the C library's */
+extern const cm_allocator cm_allocator_passing; /* the same, for large blocks that are used once */
 
 /* `a` may be NULL: the default. Memory is not zeroed. NULL when there is none. */
 void *cm_alloc(const cm_allocator *a, size_t bytes, size_t align);

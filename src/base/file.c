@@ -90,10 +90,18 @@ void cm_file_unmap(cm_mapping *m)
     *m = (cm_mapping){0};
 }
 
+/* Large files go past the system's cache, through one buffer that is used again and again: they would only push out what
+ * others need, and finding a page for each of their pages takes longer than the disk does. */
+enum { BUFFER_BYTES = 4 << 20, DISK_BLOCK = 4096, LARGE_FILE = 16 << 20 };
+
 struct cm_file_writer {
     const cm_allocator *allocator;
     int fd;
-    char path[PATH_MAX]; /* links followed: the file itself is replaced, not the link */
+    unsigned char *buffer; /* aligned to DISK_BLOCK */
+    size_t held;           /* bytes in it */
+    uint64_t written;      /* bytes before them, whole buffers */
+    bool direct;           /* past the cache, now */
+    char path[PATH_MAX];   /* links followed: the file itself is replaced, not the link */
     char temporary[PATH_MAX + 32];
 };
 
@@ -132,36 +140,80 @@ static cm_status open_temporary(cm_ctx *cx, cm_file_writer *w, mode_t mode)
     return fail_at(cx, "create", w->temporary);
 }
 
+static void release_writer(cm_file_writer *w)
+{
+    cm_release(w->allocator, w->buffer, BUFFER_BYTES);
+    cm_release(w->allocator, w, sizeof *w);
+}
+
 cm_status cm_file_writer_open(cm_ctx *cx, const char *path, cm_file_writer **out)
 {
     cm_file_writer *w = cm_alloc(cx->allocator, sizeof *w, 16);
     if (!w)
         return cm_fail_memory(cx);
     w->allocator = cx->allocator;
+    w->held = 0;
+    w->written = 0;
+    w->direct = false;
+    w->buffer = cm_alloc(cx->allocator, BUFFER_BYTES, DISK_BLOCK);
     mode_t mode;
-    cm_status st = find_destination(cx, path, w->path, &mode);
+    cm_status st = w->buffer ? find_destination(cx, path, w->path, &mode) : cm_fail_memory(cx);
     if (st == CM_OK)
         st = open_temporary(cx, w, mode);
     if (st != CM_OK) {
-        cm_release(w->allocator, w, sizeof *w);
+        release_writer(w);
         return st;
     }
     *out = w;
     return CM_OK;
 }
 
-cm_status cm_file_writer_bytes(cm_ctx *cx, cm_file_writer *w, const void *p, size_t n)
+/* Past the cache or through it; not every file system knows the former. */
+static void set_direct(cm_file_writer *w, bool on)
 {
-    const char *at = p;
+    int flags = w->direct != on ? fcntl(w->fd, F_GETFL) : -1;
+    if (flags != -1 && fcntl(w->fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0)
+        w->direct = on;
+}
+
+static cm_status write_out(cm_ctx *cx, cm_file_writer *w, const unsigned char *p, size_t n)
+{
     while (n > 0) {
-        ssize_t wrote = write(w->fd, at, n < SSIZE_MAX ? n : SSIZE_MAX);
+        ssize_t wrote = write(w->fd, p, n);
+        if (wrote < 0 && errno == EINVAL && w->direct) {
+            set_direct(w, false);
+            if (!w->direct)
+                continue;
+        }
         if (wrote < 0) {
             if (errno == EINTR)
                 continue;
             return fail_at(cx, "write", w->path);
         }
-        at += wrote;
+        p += wrote;
         n -= (size_t)wrote;
+        if (wrote %
+            DISK_BLOCK) /* the disk is nearly full, or a signal came: the rest has no block's address */
+            set_direct(w, false);
+    }
+    return CM_OK;
+}
+
+cm_status cm_file_writer_bytes(cm_ctx *cx, cm_file_writer *w, const void *p, size_t n)
+{
+    for (const unsigned char *at = p; n > 0;) {
+        size_t room = BUFFER_BYTES - w->held, take = n < room ? n : room;
+        memcpy(w->buffer + w->held, at, take);
+        w->held += take;
+        at += take;
+        n -= take;
+        if (w->held < BUFFER_BYTES)
+            break;
+        if (w->written == LARGE_FILE)
+            set_direct(w, true);
+        CM_TRY(write_out(cx, w, w->buffer, w->held));
+        w->written += w->held;
+        w->held = 0;
     }
     return CM_OK;
 }
@@ -185,8 +237,9 @@ static void sync_folder_of(const char *path)
 
 cm_status cm_file_writer_commit(cm_ctx *cx, cm_file_writer *w)
 {
-    cm_status st = CM_OK;
-    if (fsync(w->fd) != 0 && errno != EINVAL)
+    set_direct(w, false); /* the rest is no whole number of blocks */
+    cm_status st = w->direct ? fail_at(cx, "write", w->path) : write_out(cx, w, w->buffer, w->held);
+    if (st == CM_OK && fsync(w->fd) != 0 && errno != EINVAL)
         st = fail_at(cx, "write", w->path);
     int closed = close(w->fd);
     w->fd = -1;
@@ -199,7 +252,7 @@ cm_status cm_file_writer_commit(cm_ctx *cx, cm_file_writer *w)
         return st;
     }
     sync_folder_of(w->path);
-    cm_release(w->allocator, w, sizeof *w);
+    release_writer(w);
     return CM_OK;
 }
 
@@ -210,7 +263,7 @@ void cm_file_writer_abandon(cm_file_writer *w)
     if (w->fd >= 0)
         close(w->fd);
     unlink(w->temporary);
-    cm_release(w->allocator, w, sizeof *w);
+    release_writer(w);
 }
 
 cm_status cm_file_write(cm_ctx *cx, const char *path, const void *data, size_t n)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/file.h"
 #include "base/size.h"
 
@@ -299,7 +300,7 @@ static cm_status read_bytes(const pb_context *c, located *l, cm_tensor *out)
     if (!copy)
         return cm_fail_memory(c->cx);
     if (l->bytes)
-        memcpy(copy, l->raw.p, l->bytes);
+        cm_copy_large(copy, l->raw.p, l->bytes);
     for (size_t i = 0; odd && i < l->bytes; i++)
         copy[i] = copy[i] != 0;
     out->data = copy;

@@ -159,8 +159,11 @@ int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
-        CASE(what_is_written_is_mapped), CASE(an_abandoned_write_leaves_the_old_file),
-        CASE(a_link_is_written_through), CASE(what_is_not_a_file_is_refused_with_a_sentence),
+        CASE(what_is_written_is_mapped),
+        CASE(large_files_are_whole),
+        CASE(an_abandoned_write_leaves_the_old_file),
+        CASE(a_link_is_written_through),
+        CASE(what_is_not_a_file_is_refused_with_a_sentence),
         CASE(paths_stay_inside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

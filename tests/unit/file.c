@@ -77,6 +77,32 @@ static void what_is_written_is_mapped(void **state)
     assert_int_equal(count_entries(), 1); /* no temporary file stays */
 }
 
+/* Pieces of odd sizes, through the buffer and, from some size on, past the cache. */
+static void large_files_are_whole(void **state)
+{
+    (void)state;
+    enum { PIECE = 999983, PIECES = 41 }; /* 41 MB, not a whole number of anything */
+    unsigned char *piece = malloc(PIECE);
+    cm_file_writer *w;
+    cm_mapping m;
+    assert_int_equal(cm_file_writer_open(&cx, in_folder("large"), &w), CM_OK);
+    for (int k = 0; k < PIECES; k++) {
+        memset(piece, k + 1, PIECE);
+        assert_int_equal(cm_file_writer_bytes(&cx, w, piece, PIECE), CM_OK);
+        assert_int_equal(cm_file_writer_bytes(&cx, w, piece, 0), CM_OK);
+    }
+    assert_int_equal(cm_file_writer_commit(&cx, w), CM_OK);
+    assert_int_equal(cm_file_map(&cx, in_folder("large"), &m), CM_OK);
+    assert_int_equal(m.n, (size_t)PIECE * PIECES);
+    for (int k = 0; k < PIECES; k++) {
+        memset(piece, k + 1, PIECE);
+        assert_memory_equal(m.data + (size_t)k * PIECE, piece, PIECE);
+    }
+    cm_file_unmap(&m);
+    free(piece);
+    remove(in_folder("large"));
+}
+
 static void an_abandoned_write_leaves_the_old_file(void **state)
 {
     (void)state;

@@ -189,15 +189,14 @@ static void gather(const layout *l, const uint16_t *x, int64_t pixel, uint16_t *
     memset(to, 0, (size_t)(end - to) * sizeof *to);
 }
 
+/* Row by row: columns of c may lie in one set of the first-level cache. */
 static void add_bias(const uint16_t *bias, int64_t m, int64_t n, float *c, int64_t ld)
 {
-    for (int64_t j = 0; j < n; j++) {
-        uint32_t bits = (uint32_t)bias[j] << 16;
-        float b;
-        memcpy(&b, &bits, sizeof b);
-        for (int64_t i = 0; i < m; i++)
-            c[i * ld + j] += b;
-    }
+    float wide[GROUP * CM_BF16_NR];
+    const cm_tile_kernels *tile = &cm_cpu_tile__avx512;
+    tile->load[CM_BF16](wide, bias, 1, n);
+    for (int64_t i = 0; i < m; i++, c += ld)
+        tile->op[CM_PW_ADD].each(c, c, wide, NULL, n);
 }
 
 /* Pixels [pixel, pixel + m) by panels [panel, end) of a group, at most GROUP of them. */

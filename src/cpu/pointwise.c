@@ -195,6 +195,7 @@ static const cm_tactic rows[] = {
      .reject = cm_pointwise_tile_reject,
      .cost = cost,
      .run = run},
+    CM_ROW(pointwise_compare, GENERIC),
     {.name = "pointwise_wide",
      .level = CM_ISA_GENERIC,
      .reject = cm_pointwise_wide_reject,

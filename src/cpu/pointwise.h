@@ -24,4 +24,20 @@ const char *cm_pointwise_wide_reject(const cm_problem *p);
 double cm_pointwise_wide_cost(const cm_problem *p, const cm_knobs *k);
 cm_status cm_pointwise_wide_run(const cm_run *r);
 
+/* Two tensors of whole numbers compared: pointwise_compare.c. */
+CM_TACTIC(pointwise_compare);
+
+/* to[i] = is x[i] like y[i]? An operand whose step is 0 is one number; not both are. */
+typedef struct cm_comparison {
+    const void *x, *y;
+    int x_step, y_step; /* 0 or 1 */
+    int64_t n;
+    uint8_t *to;
+} cm_comparison;
+
+/* By element: i32, i64; by relation: equal, less, less or equal. */
+typedef void (*cm_compare_fn)(const cm_comparison *c);
+extern const cm_compare_fn cm_cpu_compare__generic[2][3], cm_cpu_compare__avx2[2][3],
+    cm_cpu_compare__avx512[2][3];
+
 #endif

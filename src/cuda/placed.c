@@ -115,8 +115,8 @@ static cm_status run(const cm_run *r)
            .n = cm_gpu_axis_of(q->n),
            .inner = cm_gpu_axis_of(q->inner / shrink),
            .rows = cm_gpu_axis_of(q->rows),
-           .per_batch = cm_gpu_axis_of(q->kind == CM_PLACED_REVERSED ? q->per_batch / shrink
-                                                                     : q->per_batch),
+           .per_batch =
+               cm_gpu_axis_of(q->kind == CM_PLACED_REVERSED ? q->per_batch / shrink : q->per_batch),
            .diagonal = q->diagonal,
            .upper = q->upper,
            .inside = q->batch_inside,

@@ -151,8 +151,8 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     int64_t items = cm_max_i64(s->n, cm_ceil_div(bytes, LARGEST));
     st->find_grid =
         (cm_grid){.blocks = {cm_gpu_blocks(&p->target, items)}, .threads = {CM_GPU_THREADS}};
-    st->apply_grid = (cm_grid){.blocks = {cm_gpu_blocks(&p->target, s->n * inner)},
-                               .threads = {CM_GPU_THREADS}};
+    st->apply_grid =
+        (cm_grid){.blocks = {cm_gpu_blocks(&p->target, s->n * inner)}, .threads = {CM_GPU_THREADS}};
     CM_TRY(cm_gpu_kernel(cx, d, &t, 0, &st->find));
     t.entry = "scatter_apply";
     return s->n ? cm_gpu_kernel(cx, d, &t, 0, &st->apply) : CM_OK;

@@ -108,6 +108,29 @@ static void truth_values(void **state)
     CHECKF(-3, 3, 3, 0, "c: bool[4,30]\nx: bf16[1]\nz: bf16[4,30]\ny = Where(c, x, z)\nreturn y\n");
 }
 
+static void whole_numbers_compared(void **state)
+{
+    (void)state;
+    static const char *compare[] = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"};
+    static const char *shapes[][2] = {{"[5,70]", "[70]"},
+                                      {"[5,1]", "[70]"},
+                                      {"[70]", "[5,1]"},
+                                      {"[3,5,9]", "[5,1]"},
+                                      {"[3,1,2]", "[5,1]"}};
+    for (int i = 0; i < CM_COUNT(compare); i++)
+        for (int k = 0; k < CM_COUNT(shapes); k++)
+            for (int wide = 0; wide < 2; wide++) {
+                char text[200];
+                snprintf(text, sizeof text, "x: i%d%s\nz: i%d%s\ny = %s(x, z)\nreturn y\n",
+                         wide ? 64 : 32, shapes[k][0], wide ? 64 : 32, shapes[k][1], compare[i]);
+                op_case c = op_case_of(text);
+                c.int_low = -4;
+                c.int_high = 4;
+                op_check(&c);
+                assert_true(c.ran > 0);
+            }
+}
+
 static void casts(void **state)
 {
     (void)state;
@@ -258,6 +281,7 @@ int main(void)
         cmocka_unit_test(two_operands),
         cmocka_unit_test(bounds_of_clip),
         cmocka_unit_test(truth_values),
+        cmocka_unit_test(whole_numbers_compared),
         cmocka_unit_test(casts),
         cmocka_unit_test(groups),
         cmocka_unit_test(groups_of_other_types),

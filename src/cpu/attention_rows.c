@@ -13,13 +13,11 @@ static float get(cm_dtype t, const void *x, int64_t i)
                           : cm_f16_to_f32(((const uint16_t *)x)[i]);
 }
 
-static void to_f32(cm_dtype t, const void *x, int64_t from, int64_t step, int64_t n, float *to)
+static void to_f32(const job *j, cm_dtype t, const void *x, int64_t from, int64_t step, int64_t n,
+                   float *to)
 {
-    if (t == CM_F32 && step == 1)
-        memcpy(to, (const float *)x + from, (size_t)n * sizeof *to);
-    else
-        for (int64_t i = 0; i < n; i++)
-            to[i] = get(t, x, from + i * step);
+    const char *at = (const char *)x + from * (int64_t)cm_dtype_size(t);
+    cm_tile_kernels_at(j->run->p->target.level)->load[t](to, at, step, n);
 }
 
 /* Elements of one type, `step` apart, to adjacent ones. */
@@ -99,7 +97,7 @@ source cm_attention_source(const job *j, int which, int64_t unit, int64_t from, 
             copy(type, run->in[input], at, step, n * size,
                  out + (size_t)(s * size) * cm_dtype_size(type));
         if (!out || type != CM_F32)
-            to_f32(type, run->in[input], at, step, n * size, room + s * size);
+            to_f32(j, type, run->in[input], at, step, n * size, room + s * size);
     }
     return (source){out && type == CM_F32 ? (const float *)out : room, size, 1};
 }
@@ -111,7 +109,7 @@ const float *cm_attention_query(const job *j, int64_t unit, int64_t r, float *to
                    query_of(j, r) * a->q.seq;
     if (j->q_in_place)
         return (const float *)j->run->in[Q] + from;
-    to_f32(j->run->p->in[Q]->dtype, j->run->in[Q], from, a->q.dim, a->head_size, to);
+    to_f32(j, j->run->p->in[Q]->dtype, j->run->in[Q], from, a->q.dim, a->head_size, to);
     return to;
 }
 
@@ -149,7 +147,7 @@ void cm_attention_score(const job *j, int64_t unit, int64_t r, int64_t from, int
         out->bias_step = step != 0;
         out->bias = (const float *)j->run->in[BIAS] + at;
         if (p->in[BIAS]->dtype != CM_F32 || step > 1) {
-            to_f32(p->in[BIAS]->dtype, j->run->in[BIAS], at, step, step ? n : 1, room);
+            to_f32(j, p->in[BIAS]->dtype, j->run->in[BIAS], at, step, step ? n : 1, room);
             out->bias = room;
         }
     }

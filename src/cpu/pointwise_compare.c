@@ -19,10 +19,10 @@ static int relation(const cm_program *g, bool *swapped)
         return -1;
     cm_pointwise op = g->step[0].op;
     *swapped = op == CM_PW_GT || op == CM_PW_GE;
-    return op == CM_PW_EQ                       ? 0
+    return op == CM_PW_EQ                     ? 0
            : op == CM_PW_LT || op == CM_PW_GT ? 1
            : op == CM_PW_LE || op == CM_PW_GE ? 2
-                                                : -1;
+                                              : -1;
 }
 
 /* Operand k of the comparison; -1: a number. */
@@ -45,8 +45,8 @@ const char *cm_cpu_pointwise_compare_reject(const cm_problem *p)
     if (a < 0 || b < 0 || p->in[a]->dtype != p->in[b]->dtype ||
         (p->in[a]->dtype != CM_I32 && p->in[a]->dtype != CM_I64) || p->out[0]->dtype != CM_BOOL)
         return "not of two tensors of int32 or int64";
-    if (s->out[0][last] != 1 || s->in[a][last] + s->in[b][last] < 1 ||
-        s->in[a][last] < 0 || s->in[a][last] > 1 || s->in[b][last] < 0 || s->in[b][last] > 1)
+    if (s->out[0][last] != 1 || s->in[a][last] + s->in[b][last] < 1 || s->in[a][last] < 0 ||
+        s->in[a][last] > 1 || s->in[b][last] < 0 || s->in[b][last] > 1)
         return "the innermost axis is strided";
     if (!cm_pointwise_view(&v, s, s->in[a], p->in[a]->dtype, NULL) ||
         !cm_pointwise_view(&v, s, s->in[b], p->in[b]->dtype, NULL) ||

@@ -11,13 +11,13 @@
         const type one = c->x_step ? *y : *x;                                                      \
         const int64_t n = c->n;                                                                    \
         if (!c->x_step)                                                                            \
-            for (int64_t i = 0; i < n; i++)                                                     \
+            for (int64_t i = 0; i < n; i++)                                                        \
                 to[i] = one is y[i];                                                               \
         else if (!c->y_step)                                                                       \
-            for (int64_t i = 0; i < n; i++)                                                     \
+            for (int64_t i = 0; i < n; i++)                                                        \
                 to[i] = x[i] is one;                                                               \
         else                                                                                       \
-            for (int64_t i = 0; i < n; i++)                                                     \
+            for (int64_t i = 0; i < n; i++)                                                        \
                 to[i] = x[i] is y[i];                                                              \
     }
 COMPARE(equal_i32, int32_t, ==)

@@ -5,7 +5,13 @@
  *  becomes
  *     y = cameo.Rotary(x, cos, sin)
  *
- * Interleaved too: every second column instead of halves, stacked and reshaped. When x was transposed to
+ * and, with cosines and sines for one half of the columns,
+ *
+ *     y = Concat(Sub(Mul(x1, cos), Mul(x2, sin)), Add(Mul(x2, cos), Mul(x1, sin)))
+ *  becomes
+ *     y = cameo.Rotary(x, Concat(cos, cos), Concat(sin, sin))
+ *
+ * Interleaved too: every second column instead of halves, by a step or as the last of two axes, stacked and reshaped. When x was transposed to
  * [batch, heads, len, size] just before and the angles are the same for all heads, x is rotated as it was
  * and transposed after, where an attention takes the transpose in.
  *
@@ -13,6 +19,42 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "passes/heads_view.h"
+
+/* v is one of two neighbours: x as [..., len, 2], and of the last axis one. x, else NULL. */
+static cm_value *neighbour_of(cm_value *v, int64_t *start, int64_t *step, int64_t *len)
+{
+    cm_node *n = v->producer, *pick = n;
+    int64_t axis, at = -1;
+    int k, rank = cm_rank(v);
+    if (cm_is(n, CM_OP_GATHER)) {
+        axis = cm_int(n, "axis");
+        if ((axis != -1 && axis != rank) || cm_rank(n->in[1]) != 0 ||
+            !cm_const_ints(n->in[1], &at, 1, &k))
+            return NULL;
+    } else if (cm_is(n, CM_OP_SQUEEZE) || cm_is(n, CM_OP_RESHAPE)) {
+        pick = n->in[0]->producer;
+        if (cm_rank(n->in[0]) != rank + 1 || n->in[0]->type.dims[rank] != 1 ||
+            n->in[0]->type.dims[rank - 1] != v->type.dims[rank - 1] || !pick ||
+            pick->network != v->network)
+            return NULL;
+        axis = cm_is(pick, CM_OP_SPLIT) ? cm_int(pick, "axis") : rank;
+        if (cm_is(pick, CM_OP_SPLIT) && (axis == -1 || axis == rank) && pick->n_out == 2)
+            at = pick->out[1] == n->in[0];
+        else if (!cm_is(pick, CM_OP_SLICE) || pick->n_in < 4 || !pick->in[3] ||
+                 !cm_const_ints(pick->in[3], &axis, 1, &k) || (axis != -1 && axis != rank) ||
+                 !cm_const_ints(pick->in[1], &at, 1, &k))
+            return NULL;
+    }
+    cm_node *r = pick && at >= -2 && at < 2 ? cm_made_by(pick->in[0], CM_OP_RESHAPE) : NULL;
+    if (!r || cm_rank(r->out[0]) != rank + 1 || r->out[0]->type.dims[rank] != 2 ||
+        cm_rank(r->in[0]) != rank || !cm_dim_is_size(v->type.dims[rank - 1]) ||
+        r->in[0]->type.dims[rank - 1] != 2 * v->type.dims[rank - 1])
+        return NULL;
+    *start = at < 0 ? at + 2 : at;
+    *step = 2;
+    *len = v->type.dims[rank - 1];
+    return r->in[0];
+}
 
 /* v = x[..., start : : step] of the last axis, `len` long: x, else NULL. */
 static cm_value *columns_of(cm_value *v, int64_t *start, int64_t *step, int64_t *len)
@@ -35,6 +77,8 @@ static cm_value *columns_of(cm_value *v, int64_t *start, int64_t *step, int64_t 
         }
         return axis == -1 || axis == rank - 1 ? n->in[0] : NULL;
     }
+    if (cm_is(n, CM_OP_GATHER) || cm_is(n, CM_OP_SQUEEZE) || cm_is(n, CM_OP_RESHAPE))
+        return neighbour_of(v, start, step, len);
     if (!cm_is(n, CM_OP_SLICE) || n->n_in < 4 || !n->in[3] ||
         !cm_const_ints(n->in[3], &axis, 1, &k) || k != 1 || (axis != -1 && axis != rank - 1) ||
         !cm_const_ints(n->in[1], &from, 1, &k) || k != 1 ||
@@ -48,15 +92,12 @@ static cm_value *columns_of(cm_value *v, int64_t *start, int64_t *step, int64_t 
     return n->in[0];
 }
 
-/* Is {neg, pos} = {-x2, x1}? Then x. */
-static cm_value *rotated(cm_value *neg, cm_value *pos, bool interleaved)
+/* Are a and b the halves of a tensor's columns, or every second one? Then that tensor. */
+static cm_value *halves(cm_value *a, cm_value *b, bool interleaved)
 {
     int64_t start[2], step[2], len[2];
-    cm_node *n = cm_made_by(neg, CM_OP_NEG);
-    if (!n)
-        return NULL;
-    cm_value *x1 = columns_of(pos, &start[0], &step[0], &len[0]);
-    cm_value *x2 = columns_of(n->in[0], &start[1], &step[1], &len[1]);
+    cm_value *x1 = columns_of(a, &start[0], &step[0], &len[0]);
+    cm_value *x2 = columns_of(b, &start[1], &step[1], &len[1]);
     if (!x1 || x1 != x2 || start[0] != 0 || step[0] != step[1] || len[0] != len[1] ||
         x1->type.dims[cm_rank(x1) - 1] != 2 * len[0])
         return NULL;
@@ -64,8 +105,8 @@ static cm_value *rotated(cm_value *neg, cm_value *pos, bool interleaved)
     return ok ? x1 : NULL;
 }
 
-/* v is x with its columns rotated a quarter: x. */
-static cm_value *quarter_turn(cm_value *v, bool *interleaved)
+/* v is two tensors side by side, or, interleaved, column by column in turn? */
+static bool two_parts(const cm_value *v, cm_value **part, bool *interleaved)
 {
     *interleaved = false;
     cm_node *c = cm_made_by(v, CM_OP_CONCAT);
@@ -75,28 +116,85 @@ static cm_value *quarter_turn(cm_value *v, bool *interleaved)
         *interleaved = true;
     }
     if (!c || c->n_in != 2)
-        return NULL;
+        return false;
     int rank = cm_rank(c->out[0]);
     int64_t axis = cm_int(c, "axis");
-    cm_value *part[] = {c->in[0], c->in[1]};
+    part[0] = c->in[0];
+    part[1] = c->in[1];
     if (rank < 1 || (axis != -1 && axis != rank - 1))
-        return NULL;
+        return false;
     for (int i = 0; i < 2 && *interleaved; i++) {
         cm_node *u = cm_made_by(part[i], CM_OP_UNSQUEEZE);
         u = u ? u : cm_made_by(part[i], CM_OP_RESHAPE);
         if (!u || cm_rank(u->in[0]) != rank - 1 || part[i]->type.dims[rank - 1] != 1 ||
             part[i]->type.dims[rank - 2] != u->in[0]->type.dims[rank - 2])
-            return NULL;
+            return false;
         part[i] = u->in[0];
     }
-    cm_value *x = rotated(part[0], part[1], *interleaved);
+    return true;
+}
+
+/* v is x with its columns rotated a quarter: x. */
+static cm_value *quarter_turn(const cm_value *v, bool *interleaved)
+{
+    cm_value *part[2];
+    if (!two_parts(v, part, interleaved))
+        return NULL;
+    cm_node *n = cm_made_by(part[0], CM_OP_NEG);
+    cm_value *x = n ? halves(part[1], n->in[0], *interleaved) : NULL;
     return x && cm_same_shape(x, v) ? x : NULL;
 }
 
 typedef struct {
     cm_value *x, *cos, *sin;
     bool interleaved;
+    bool half; /* cos and sin are those of one half of the columns */
 } rotary;
+
+static bool fits(const rotary *r, const cm_node *n)
+{
+    cm_dtype t = r->x->type.dtype;
+    return cm_same_shape(r->x, n->out[0]) && r->cos->type.dtype == t && r->sin->type.dtype == t &&
+           cm_rank(r->cos) >= 0 && cm_rank(r->sin) >= 0;
+}
+
+static bool is_product(const cm_value *v, const cm_value *a, const cm_value *b)
+{
+    const cm_node *n = cm_made_by(v, CM_OP_MUL);
+    return n && ((n->in[0] == a && n->in[1] == b) || (n->in[0] == b && n->in[1] == a));
+}
+
+/* May the angle c of one half be written for both? */
+static bool can_double(const cm_value *c, bool interleaved)
+{
+    int rank = cm_rank(c);
+    return rank >= 1 && rank < CM_MAX_RANK && cm_dim_is_size(c->type.dims[rank - 1]) &&
+           c->type.dims[rank - 1] > 1 && (!interleaved || rank <= 4);
+}
+
+/* n = (x1 cos - x2 sin, x2 cos + x1 sin), side by side or in turn? */
+static bool read_halves(const cm_node *n, rotary *out)
+{
+    cm_value *part[2];
+    bool in_turn;
+    if ((!cm_is(n, CM_OP_CONCAT) && !cm_is(n, CM_OP_RESHAPE)) ||
+        !two_parts(n->out[0], part, &in_turn))
+        return false;
+    cm_node *less = cm_made_by(part[0], CM_OP_SUB), *more = cm_made_by(part[1], CM_OP_ADD);
+    cm_node *a = less ? cm_made_by(less->in[0], CM_OP_MUL) : NULL;
+    cm_node *b = less ? cm_made_by(less->in[1], CM_OP_MUL) : NULL;
+    for (int i = 0; a && b && more && i < 4; i++) {
+        cm_value *x1 = a->in[i & 1], *c = a->in[1 - (i & 1)];
+        cm_value *x2 = b->in[i >> 1], *s = b->in[1 - (i >> 1)];
+        cm_value *x = halves(x1, x2, in_turn);
+        if (!x || !((is_product(more->in[0], x2, c) && is_product(more->in[1], x1, s)) ||
+                    (is_product(more->in[1], x2, c) && is_product(more->in[0], x1, s))))
+            continue;
+        *out = (rotary){x, c, s, in_turn, true};
+        return fits(out, n) && can_double(c, in_turn) && can_double(s, in_turn);
+    }
+    return false;
+}
 
 /* n = x * cos + turned(x) * sin, in any order? */
 static bool read_rotary(const cm_node *n, rotary *out)
@@ -111,10 +209,8 @@ static bool read_rotary(const cm_node *n, rotary *out)
             int j = x && plain->in[0] == x ? 0 : 1;
             if (!x || plain->in[j] != x)
                 continue;
-            *out = (rotary){x, plain->in[1 - j], turned->in[1 - i], out->interleaved};
-            cm_dtype t = x->type.dtype;
-            return cm_same_shape(x, n->out[0]) && out->cos->type.dtype == t &&
-                   out->sin->type.dtype == t && cm_rank(out->cos) >= 0 && cm_rank(out->sin) >= 0;
+            *out = (rotary){x, plain->in[1 - j], turned->in[1 - i], out->interleaved, false};
+            return fits(out, n);
         }
     }
     return false;
@@ -142,8 +238,79 @@ static bool before_swap(const cm_value *v, int *rank, cm_dim *dims)
     return cm_can_reshape(t->rank, t->dims, *rank, dims);
 }
 
-static cm_status rewrite(cm_rewriter *rw, cm_node *n, const rotary *r)
+static cm_status doubled_constant(cm_rewriter *rw, cm_network *g, const cm_value *c, bool in_turn,
+                                  cm_value **out)
 {
+    const double *from;
+    double *to;
+    int64_t n, dims[CM_MAX_RANK];
+    int rank = cm_rank(c);
+    cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
+    CM_TRY(cm_const_f64(rw->cx, c, &from, &n));
+    CM_NEW_N(rw->cx, rw->cx->scratch, to, 2 * n, double);
+    for (int i = 0; i < rank; i++)
+        dims[i] = c->constant->dims[i];
+    int64_t half = dims[rank - 1];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = i / half * 2 * half, k = i % half;
+        to[row + (in_turn ? 2 * k : k)] = to[row + (in_turn ? 2 * k + 1 : k + half)] = from[i];
+    }
+    dims[rank - 1] *= 2;
+    CM_TRY(cm_make_const_f64(rw->cx, g, c->name, c->type.dtype, rank, dims, to, out));
+    cm_arena_restore(rw->cx->scratch, mark);
+    return CM_OK;
+}
+
+/* An angle for both halves: side by side, or in turn. Equal ones become one later (slice_cse). */
+static cm_status doubled(cm_rewriter *rw, cm_node *before, cm_value *c, bool in_turn,
+                         cm_value **out)
+{
+    int rank = cm_rank(c);
+    cm_dim dims[CM_MAX_RANK];
+    cm_value *pair[2] = {c, c};
+    cm_node *n;
+    void *attr;
+    if (cm_is_const(c))
+        return doubled_constant(rw, before->network, c, in_turn, out);
+    for (int i = 0; i < rank; i++)
+        dims[i] = c->type.dims[i];
+    if (in_turn) {
+        int64_t one = 1, last = rank;
+        cm_value *axes;
+        CM_TRY(cm_make_const_i64(rw->cx, before->network, NULL, 1, &one, &last, &axes));
+        CM_TRY(cm_make(rw, before, CM_OP_UNSQUEEZE, before, (cm_value *[]){c, axes}, 2, 1, &n));
+        pair[0] = pair[1] = n->out[0];
+    }
+    CM_TRY(cm_new_attr(rw->cx, before->network, CM_OP_CONCAT, &attr));
+    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CONCAT, attr, "axis", in_turn ? rank : rank - 1));
+    CM_TRY(cm_make_with(rw, before, CM_OP_CONCAT, attr, before, pair, 2, 1, &n));
+    dims[rank - 1] *= 2;
+    return cm_view_as(rw, before, before, n->out[0], rank, dims, out);
+}
+
+static cm_status cover(cm_rewriter *rw, cm_node *m, const rotary *r, const cm_node *n)
+{
+    if (r->half && r->interleaved)
+        n = n->in[0]->producer; /* the Concat before the Reshape */
+    CM_TRY(cm_node_add_from(rw->cx, m, n));
+    for (int i = 0; i < 2; i++) {
+        const cm_node *p = n->in[i]->producer;
+        CM_TRY(cm_node_add_from(rw->cx, m, p));
+        for (int k = 0; r->half && k < 2; k++) {
+            const cm_node *q = r->interleaved ? p->in[0]->producer : p;
+            CM_TRY(cm_node_add_from(rw->cx, m, q));
+            CM_TRY(cm_node_add_from(rw->cx, m, q->in[k]->producer));
+        }
+    }
+    return CM_OK;
+}
+
+static cm_status rewrite(cm_rewriter *rw, cm_node *n, rotary *r)
+{
+    if (r->half) {
+        CM_TRY(doubled(rw, n, r->cos, r->interleaved, &r->cos));
+        CM_TRY(doubled(rw, n, r->sin, r->interleaved, &r->sin));
+    }
     cm_value *in[] = {r->x, r->cos, r->sin}, *y;
     cm_dim dims[2][4];
     int rank[2];
@@ -160,8 +327,7 @@ static cm_status rewrite(cm_rewriter *rw, cm_node *n, const rotary *r)
     if (r->interleaved)
         CM_TRY(cm_attr_put_int(rw->cx, CM_OP_FUSED_ROTARY, attr, "interleaved", 1));
     CM_TRY(cm_make_with(rw, n, CM_OP_FUSED_ROTARY, attr, n, in, 3, 1, &m));
-    CM_TRY(cm_node_add_from(rw->cx, m, n->in[0]->producer));
-    CM_TRY(cm_node_add_from(rw->cx, m, n->in[1]->producer));
+    CM_TRY(cover(rw, m, r, n));
     y = m->out[0];
     if (swap) {
         cm_node *back;
@@ -176,7 +342,8 @@ CM_PASS(fuse_rotary)
 {
     CM_FOR_NODES (n, g) {
         rotary r;
-        if (!cm_is(n, CM_OP_ADD) || !n->out[0]->n_uses || !read_rotary(n, &r))
+        if (n->n_out != 1 || !n->out[0]->n_uses ||
+            !(cm_is(n, CM_OP_ADD) ? read_rotary(n, &r) : read_halves(n, &r)))
             continue;
         if (!cm_rewrite(rw, n))
             return CM_OK;

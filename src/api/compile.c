@@ -24,8 +24,10 @@ static cm_status compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_co
             "the network does not come from a model's file as it is: weights left out of "
             "its plan could not be put back");
     CM_TRY(cm_network_verify(cx, g));
+    cm_optimise_options optimise = o->optimise;
+    optimise.for_plan = true;
     if (!o->no_optimise)
-        CM_TRY(cm_optimise(cx, g, &o->optimise, NULL, NULL));
+        CM_TRY(cm_optimise(cx, g, &optimise, NULL, NULL));
     CM_TRY(cm_report(cx, "lowering", 0, 1));
     CM_TRY(cm_lower(cx, arena, g, plan, constants));
     (*plan)->build = o->build;

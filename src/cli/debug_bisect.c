@@ -40,6 +40,7 @@ static cm_status import_and_optimise(cm_ctx *cx, const search *s, int64_t limit,
     CM_TRY(cm_model_compile_options(cx, &s->o->model, &co));
     CM_TRY(cm_model_import(cx, s->path, &s->o->model, m));
     co.optimise.stop_after_rewrite = limit;
+    co.optimise.for_plan = true;
     if (seen) {
         co.optimise.on_rewrite = see_rewrite;
         co.optimise.user = seen;

@@ -84,6 +84,7 @@ static cm_status explain(cm_ctx *cx, const explain_options *o, const char *path,
     CM_TRY(cm_model_compile_options(cx, &o->model, &co));
     CM_TRY(cm_model_import(cx, path, &o->model, m));
     co.optimise.collect_misses = true;
+    co.optimise.for_plan = true;
     CM_TRY(cm_optimise(cx, m->network, &co.optimise, NULL, &misses));
     if (o->json)
         return print_json(cx, m->network, misses);

@@ -69,6 +69,8 @@ typedef struct cm_optimise_options {
     int64_t stop_after_rewrite; /* INT64_MAX: never */
     const char *stop_after;     /* name of the last pass to run; NULL: all */
     cm_precision precision;
+    bool
+        for_plan; /* operators that have no kernels become those that have, even if that takes more nodes */
     int n_keep_fp32; /* nodes that stay in float32, by ONNX node name */
     const char *const *keep_fp32;
     cm_pass_stats *stats; /* NULL, or cm_n_passes entries to fill */

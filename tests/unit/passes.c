@@ -287,6 +287,7 @@ static void run_case(const text_case *c)
     char names[256], *save = NULL;
     const char *keep = strstr(c->precision, "keep ");
     cm_optimise_options o = CM_OPTIMISE_DEFAULT;
+    o.for_plan = true;
     o.precision = !strncmp(c->precision, "fp16", 4)   ? CM_PRECISION_FP16
                   : !strncmp(c->precision, "bf16", 4) ? CM_PRECISION_BF16
                                                       : CM_PRECISION_FP32;

@@ -5,7 +5,8 @@
  *     y, pk, pv = cameo.Attention(q, k, v, _, mask, past_k, past_v) {q_num_heads=8, ...}
  *
  * and com.microsoft.MultiHeadAttention likewise, a constant bias of its projections as Adds before; of
- * com.microsoft.Attention the projection becomes a product of its own, and a mask of keys a bias. A mask of bools
+ * com.microsoft.Attention, for a plan only, the projection becomes a product of its own, and a mask of keys a bias: these are
+ * more nodes, but they have kernels. A mask of bools
  * stays a mask, any other is a bias. Left alone: windows, lengths of sequences as inputs, caches that are written in
  * place, scores as an output, masks that are shorter than the keys, packed operands. Causality counts from the first
  * query there and from the last here, which is the same where as many keys as queries are fresh.
@@ -281,8 +282,8 @@ CM_PASS(attention_forms)
         form f = {.causal = false};
         bool fits = cm_is(n, CM_OP_ATTENTION)                 ? read_attention(n, &f)
                     : cm_is(n, CM_OP_MS_MULTI_HEAD_ATTENTION) ? read_multi_head(n, &f)
-                    : cm_is(n, CM_OP_MS_ATTENTION)            ? read_projected(n, &f)
-                                                              : false;
+                    : cm_is(n, CM_OP_MS_ATTENTION) ? rw->options->for_plan && read_projected(n, &f)
+                                                   : false;
         if (!fits || !n->out[0])
             continue;
         if (!cm_rewrite(rw, n))

@@ -163,6 +163,7 @@ static const cm_cli_option table[] = {
      offsetof(cm_test_options, via_plan)},
     {"no-optimise", NULL, "run networks as they are written", CM_OPT_FLAG,
      offsetof(cm_test_options, no_optimise)},
+    CM_PLUGINS_OPTION(cm_test_options, plugins),
     {"jobs", "N", "cases at a time (default: one per core)", CM_OPT_INT,
      offsetof(cm_test_options, jobs)},
     {"threads", "N", "threads inside a case (default 1)", CM_OPT_INT,

@@ -16,6 +16,7 @@ typedef struct cm_test_options {
     cm_target where; /* `target`, parsed */
     bool via_plan, no_optimise, list;
     int64_t jobs, threads;
+    cm_texts plugins;
 } cm_test_options;
 
 typedef enum { CM_TEST_PENDING, CM_TEST_PASSED, CM_TEST_FAILED, CM_TEST_SKIPPED } cm_test_outcome;

@@ -92,6 +92,30 @@ def check_gpu(cameo, plugins, at):
         assert np.abs(found["y"] - y).max() < 1e-4 and np.abs(found["s"] - s).max() < 1e-5, target
 
 
+def check_verbs(cameo, plugins, at):
+    """Every verb that takes a model or a plan takes plugins."""
+    x = np.random.default_rng(6).standard_normal((3, N)).astype(np.float32)
+    y, _ = expected(make(at("m.onnx"), False), x)
+    data = at("case/test_data_set_0")
+    os.makedirs(data, exist_ok=True)
+    os.replace(at("m.onnx"), at("case/model.onnx"))
+    for name, value in [("input_0", x), ("output_0", y.astype(np.float32))]:
+        with open(os.path.join(data, name + ".pb"), "wb") as f:
+            f.write(numpy_helper.from_array(value, name).SerializeToString())
+    assert "1 passed, 0 failed" in run(cameo, "test-onnx", at("case"), *plugins, "--via-plan")
+    make(at("m.onnx"), False)
+    run(cameo, "build", at("m.onnx"), *plugins, "--tune", "off", "--output", at("m.plan"), "--quiet")
+    short = ["--duration", "50ms", "--dim", "rows=3"]
+    for model in [at("m.onnx"), at("m.plan")]:
+        run(cameo, "bench", model, *plugins, *short)
+        run(cameo, "profile", model, *plugins, *short)
+        run(cameo, "compare", at("m.onnx"), model, *plugins, "--dim", "rows=3", "--layers")
+        flag = "--onnx=" if model.endswith("onnx") else "--loadEngine="
+        said = run(cameo, "trtexec", flag + model, "--plugins=" + plugins[1], "--duration=0", "--shapes=x:3x48")
+        assert "PASSED" in said, said
+    run(cameo, "debug", "bisect", at("m.onnx"), *plugins, "--dim", "rows=3")
+
+
 def check_refusals(cameo, plugins, at):
     make(at("bad.onnx"), False, attributes={"epsilon": 0.1, "colour": 3})
     refused("colour", cameo, "build", at("bad.onnx"), *plugins)
@@ -114,6 +138,7 @@ def main(cameo):
         at = lambda name: os.path.join(folder, name)
         check_runs(cameo, ["--plugins", library], at)
         check_gpu(cameo, ["--plugins", library], at)
+        check_verbs(cameo, ["--plugins", library], at)
         check_refusals(cameo, ["--plugins", library], at)
     print("plugin: all as promised")
 

@@ -18,6 +18,8 @@ const cm_tactic cm_cuda_conv_tactics[] = {
     ROW(conv_wgmma, 900, cm_gpu_conv, .knobs = cm_cuda_conv_wgmma_knobs),
     ROW(conv_tile, 750, cm_gpu_conv, .knobs = cm_cuda_conv_tile_knobs,
         .workspace = cm_cuda_conv_tile_workspace),
+    ROW(conv_cudnn, 750, cm_gpu_conv, .knobs = cm_cuda_conv_cudnn_knobs,
+        .workspace = cm_cuda_conv_cudnn_workspace),
 };
 const int cm_cuda_conv_count = CM_COUNT(cm_cuda_conv_tactics);
 

@@ -51,6 +51,7 @@ CONV_TACTIC(conv_depthwise);
 CONV_TACTIC(conv_tile);
 CONV_TACTIC(conv_wgmma);
 CONV_TACTIC(conv_few);
+CONV_TACTIC(conv_cudnn);
 #undef CONV_TACTIC
 size_t cm_cuda_conv_depthwise_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
 void cm_cuda_conv_depthwise_pack(const cm_problem *p, const cm_knobs *k, int input,
@@ -63,5 +64,7 @@ size_t cm_cuda_conv_few_workspace(const cm_problem *p, const cm_knobs *k);
 int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_tile_knobs(const cm_problem *p, cm_knobs *out);
 size_t cm_cuda_conv_tile_workspace(const cm_problem *p, const cm_knobs *k);
+int cm_cuda_conv_cudnn_knobs(const cm_problem *p, cm_knobs *out);
+size_t cm_cuda_conv_cudnn_workspace(const cm_problem *p, const cm_knobs *k);
 
 #endif

@@ -5,7 +5,8 @@
  * CAMEO_TEST_TARGET in the environment chooses: "cpu" and "cuda" run these tactics only (a missing GPU is
  * then a failure), "sm_75,sm_90" compiles the kernels of every tactic that takes a case for these classes
  * and runs nothing; CAMEO_TEST_CASES=3 no more than so many cases of each tactic,
- * which share its settings among them. Without it the CPU's run, and the GPU's where there is one. */
+ * which share its settings among them. Without it the CPU's run, and the GPU's where there is one.
+ * CAMEO_TEST_TACTIC=conv_cudnn: of ours only this one. */
 #ifndef CM_TESTS_OP_HARNESS_CUDA_H
 #define CM_TESTS_OP_HARNESS_CUDA_H
 
@@ -229,14 +230,15 @@ static void op_device_tactics(op_state *s, const cm_problem *problem, const char
 {
     op_targets_state *g = op_targets();
     int n, begin, step;
+    const char *one = getenv("CAMEO_TEST_TACTIC");
     const cm_tactic *rows = cm_backend_for(CM_DEVICE_CUDA)->tactics(problem->kind, &n);
     for (int c = 0; c < g->n; c++) {
         cm_problem p = *problem;
         p.target = op_api()->target(g->devices[c]);
         p.threads = 1;
         for (int i = 0; i < n; i++)
-            if (rows[i].level <= p.target.level && !rows[i].reject(&p) &&
-                op_turn(g, &rows[i], c, &begin, &step))
+            if ((!one || !strcmp(one, rows[i].name)) && rows[i].level <= p.target.level &&
+                !rows[i].reject(&p) && op_turn(g, &rows[i], c, &begin, &step))
                 op_device_tactic(s, g, g->devices[c], &p, &rows[i], layouts, begin, step);
     }
     if (!g->cpu)

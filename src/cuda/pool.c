@@ -11,8 +11,11 @@
 enum {
     AXES = 5,
     OPERAND_WORDS = 1 + AXES,
-    SIZES_WORDS = 5 * 2 + 6 * 3 + 2,
-    LARGE_WINDOW = 32, /* from here on sums are kept in double */
+    SIZES_WORDS = 5 * 2 + 6 * 3 + 3,
+    LARGE_WINDOW = 32, /* from here on its work is shared, and sums of float32 are kept in double */
+    NEAR_WINDOW = 9,   /* up to here all of it is loaded at once */
+    MOST_BLOCKS = 1 << 20,
+    ACROSS = 4, /* runs of channels of a block that shares windows */
 };
 
 typedef struct {
@@ -20,6 +23,8 @@ typedef struct {
     bool is_double, last;
     int n_after, after[CM_PROGRAM_MAX];
     int run, lanes;
+    int across;        /* runs of channels of a block that shares windows, 0: none does */
+    bool near, stores; /* a small window; runs are stored whole */
     int64_t outputs;
 } form;
 
@@ -46,16 +51,51 @@ static void strides_of(const cm_tensor *t, int rank, int axes, int64_t *to)
     }
 }
 
-static bool runs_fit(const cm_problem *p, int n)
+/* Do runs of n channels of a tensor begin at multiples of n elements? */
+static bool runs_begin(const cm_problem *p, const cm_tensor *t, int n)
 {
-    int64_t in[AXES], out[AXES];
-    const cm_tensor *x = p->in[0], *y = p->out[0];
-    strides_of(x, x->rank, p->as.pool.axes, in);
-    strides_of(y, y->rank, p->as.pool.axes, out);
-    bool fit = in[1] == 1 && out[1] == 1 && p->as.pool.c % n == 0;
+    int64_t strides[AXES];
+    strides_of(t, t->rank, p->as.pool.axes, strides);
+    bool fit = strides[1] == 1 && p->as.pool.c % n == 0;
     for (int d = 0; d < AXES; d++)
-        fit &= d == 1 || in[d] % n == 0;
+        fit &= d == 1 || strides[d] % n == 0;
     return fit;
+}
+
+/* Do places along all axes, and beyond their ends, fit 32 bits? */
+static bool is_short(const cm_pool *c)
+{
+    enum { MOST = 1 << 28 };
+    for (int d = 0; d < 3; d++)
+        if (c->in[d] >= MOST || c->pad[d] >= MOST || c->pad_end[d] >= MOST ||
+            c->out[d] * c->stride[d] >= MOST || c->kernel[d] * c->dilation[d] >= MOST)
+            return false;
+    return true;
+}
+
+static bool is_near(const cm_pool *c)
+{
+    return is_short(c) && c->kernel[0] == 1 && c->in[0] == 1 && c->out[0] == 1 &&
+           window_of(c) <= NEAR_WINDOW;
+}
+
+/* More threads share a window while it is large, and while there are few blocks. */
+static int across_of(const cm_problem *p, const form *f)
+{
+    enum {
+        MOST = 32,
+        LEAST = 4,
+        PLACES = 4
+    }; /* places: of a window, that a thread asks for at once */
+    cm_gpu_facts facts;
+    cm_gpu_facts_of(&p->target, &facts);
+    int64_t runs = f->c->c / f->run;
+    int across = MOST;
+    while (across > LEAST &&
+           (window_of(f->c) * across > PLACES * CM_GPU_THREADS || across >= 2 * runs ||
+            f->outputs / f->c->c * cm_ceil_div(runs, across) < 2 * facts.multiprocessors))
+        across /= 2;
+    return across;
 }
 
 static void form_of(const cm_problem *p, form *f)
@@ -70,14 +110,17 @@ static void form_of(const cm_problem *p, form *f)
     strides_of(y, y->rank, f->c->axes, out);
     f->last = out[1] == 1 && f->c->c > 1;
     f->run = f->last ? (int)(16 / cm_dtype_size(p->in[0]->dtype)) : 1;
-    while (f->run > 1 && !runs_fit(p, f->run))
+    while (f->run > 1 && !(runs_begin(p, p->in[0], f->run) && out[1] == 1))
         f->run /= 2;
-    cm_gpu_facts facts;
-    cm_gpu_facts_of(&p->target, &facts);
+    f->near = f->run > 1 && is_near(f->c);
+    f->across = f->run > 1 && window_of(f->c) >= LARGE_WINDOW ? across_of(p, f) : 0;
+    f->stores = runs_begin(p, y, f->run) && y->dtype == p->in[0]->dtype;
     int64_t in[AXES];
     strides_of(p->in[0], p->in[0]->rank, f->c->axes, in);
-    bool few = (double)f->outputs / f->run < facts.multiprocessors * 512.0;
-    f->lanes = window_of(f->c) >= LARGE_WINDOW && (few || in[1] != 1) ? 32 : 1;
+    cm_gpu_facts facts;
+    cm_gpu_facts_of(&p->target, &facts);
+    bool few = (double)f->outputs < facts.multiprocessors * 512.0;
+    f->lanes = !f->across && window_of(f->c) >= LARGE_WINDOW && (few || in[1] != 1) ? 32 : 1;
 }
 
 static size_t words_of(const form *f)
@@ -114,8 +157,8 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts_of(&p->target, &facts);
     double size = (double)cm_dtype_size(p->in[0]->dtype);
     double bytes = size * ((double)cm_tensor_elems(p->in[0]) + (double)f.outputs);
-    double taps = window_of(f.c) * (double)f.outputs, each = f.run > 1 ? 4 : 12;
-    double work = taps * each * 2 / (facts.tflops * 1000);
+    double each = f.near || f.across ? 1 : f.run > 1 ? 4 : 12;
+    double work = window_of(f.c) * (double)f.outputs * each * 2 / (facts.tflops * 1000);
     double memory = cm_gpu_stream_ns(&p->target, bytes);
     return memory > work ? memory : work + facts.launch_ns;
 }
@@ -133,7 +176,10 @@ static void put_text(cm_buf *b, const cm_problem *p, const form *f)
                       "{\n    r[0] = x;\n}\n",
                       type, type, type);
     cm_buf_printf(b, "#define NUMBER %s\n#define SUM %s\n", type,
-                  window_of(c) >= LARGE_WINDOW || c->kind == CM_POOL_LP ? "double" : type);
+                  (window_of(c) >= LARGE_WINDOW && cm_dtype_size(p->in[0]->dtype) > 2) ||
+                          c->kind == CM_POOL_LP
+                      ? "double"
+                      : type);
     cm_buf_printf(b, "#define KIND %d\n#define P %d\n#define LOWEST %s\n", c->kind, c->p,
                   p->in[0]->dtype == CM_U8   ? "0"
                   : p->in[0]->dtype == CM_I8 ? "-128"
@@ -142,6 +188,9 @@ static void put_text(cm_buf *b, const cm_problem *p, const form *f)
                   cm_gpu_element(p->out[0]->dtype));
     cm_buf_printf(b, "#define LAST %d\n#define RUN %d\n#define LANES %d\n", f->last, f->run,
                   f->lanes);
+    cm_buf_printf(b, "#define DISTANCE %s\n", is_short(c) ? "int" : "i64");
+    cm_buf_printf(b, "#define ACROSS %d\n#define NEAR_Y %d\n#define NEAR_X %d\n", f->across,
+                  f->near ? (int)c->kernel[1] : 0, f->near ? (int)c->kernel[2] : 0);
     cm_buf_printf(b, "#define COUNT_PADS %d\n#define COUNT_OVERHANG %d\n", c->count_pads,
                   c->count_overhang);
     cm_buf_printf(b, "#define N_AFTER %d\n#define AFTER_OPERANDS %d\n#define WIDE %d\n", f->n_after,
@@ -186,7 +235,18 @@ static void put_arguments(uint64_t *to, const cm_problem *p, const form *f)
         for (int d = 0; d < 3; d++)
             *to++ = (uint64_t)sizes[i][d];
     *to++ = (uint64_t)f->outputs;
-    *to = f->run > 1;
+    *to++ = f->run > 1;
+    *to = f->stores;
+}
+
+static cm_grid grid_of(const cm_problem *p, const form *f)
+{
+    int64_t runs = f->c->c / f->run, outputs = f->outputs / f->run;
+    int64_t blocks = f->across ? outputs / runs * cm_ceil_div(runs, f->across) : 0;
+    return (cm_grid){.blocks = {f->across ? (unsigned)cm_min_i64(blocks, MOST_BLOCKS)
+                                          : cm_gpu_blocks(&p->target, outputs * f->lanes)},
+                     .threads = {CM_GPU_THREADS},
+                     .overlaps = p->target.level >= 900};
 }
 
 static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
@@ -205,8 +265,7 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     s->words = words_of(&f);
     CM_NEW_N(cx, arena, s->arguments, s->words, uint64_t);
     put_arguments(s->arguments, p, &f);
-    s->grid = (cm_grid){.blocks = {cm_gpu_blocks(&p->target, f.outputs / f.run * f.lanes)},
-                        .threads = {CM_GPU_THREADS}};
+    s->grid = grid_of(p, &f);
     cm_buf_init(&text, cx->allocator);
     put_text(&text, p, &f);
     cm_kernel_text t = {.file = "pool", .defines = cm_buf_text(&text), .entry = "pool"};

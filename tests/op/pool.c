@@ -114,6 +114,8 @@ static void global(void **unused)
             snprintf(text, sizeof text, "x: f32[%s]\ny = %s(x)\nreturn y\n", shapes[i], ops[o]);
             check(text, o == 0, o == 0 ? 30 : 0);
         }
+    check("x: u8[2,64,9,9]\ny = MaxPool(x) {kernel_shape=[9,9]}\nreturn y\n", true, 0);
+    check("x: f16[2,40,30,31]\ny = GlobalMaxPool(x)\nreturn y\n", true, 30);
     check("x: f32[1,3,40,50]\ny = GlobalLpPool(x) {p=1}\nreturn y\n", false, 0);
 }
 

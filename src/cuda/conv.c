@@ -12,9 +12,12 @@
         .ready = cm_cuda_##stem##_ready, .run = cm_cuda_##stem##_run, __VA_ARGS__                  \
     }
 const cm_tactic cm_cuda_conv_tactics[] = {
-    ROW(conv_depthwise, 750, cm_cuda_conv_depthwise),
+    ROW(conv_depthwise, 750, cm_cuda_conv_depthwise, .knobs = cm_cuda_conv_depthwise_knobs),
+    ROW(conv_patch, 750, cm_cuda_conv_patch, .knobs = cm_cuda_conv_patch_knobs),
     ROW(conv_few, 750, cm_cuda_conv_few, .knobs = cm_cuda_conv_few_knobs,
         .workspace = cm_cuda_conv_few_workspace),
+    ROW(conv_narrow, 750, cm_gpu_conv, .knobs = cm_cuda_conv_narrow_knobs),
+    ROW(conv_matmul, 900, cm_gpu_conv, .knobs = cm_cuda_conv_matmul_knobs),
     ROW(conv_wgmma, 900, cm_gpu_conv, .knobs = cm_cuda_conv_wgmma_knobs),
     ROW(conv_tile, 750, cm_gpu_conv, .knobs = cm_cuda_conv_tile_knobs,
         .workspace = cm_cuda_conv_tile_workspace),

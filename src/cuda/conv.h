@@ -25,8 +25,11 @@ typedef struct cm_gpu_conv_args {
 } cm_gpu_conv_args;
 void cm_gpu_conv_args_of(const cm_problem *p, int splits, cm_gpu_conv_args *out);
 cm_extent cm_gpu_conv_extent(const cm_problem *p);
-bool cm_gpu_conv_whole(const cm_problem *p);  /* are 16 bytes of the input channels of one pixel? */
-bool cm_gpu_conv_volume(const cm_problem *p); /* is there a third axis? */
+bool cm_gpu_conv_whole(const cm_problem *p); /* are 16 bytes of the input channels of one pixel? */
+/* Of one kernel position over all channels, outputs at the places of inputs, and these evenly apart: a matrix. */
+bool cm_gpu_conv_is_product(const cm_problem *p);
+int64_t cm_gpu_conv_pixel_pitch(const cm_tensor *t); /* from pixel to pixel */
+bool cm_gpu_conv_volume(const cm_problem *p);        /* is there a third axis? */
 size_t cm_gpu_conv_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
 void cm_gpu_conv_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, void *to,
                       cm_threads *threads);
@@ -51,7 +54,13 @@ CONV_TACTIC(conv_depthwise);
 CONV_TACTIC(conv_tile);
 CONV_TACTIC(conv_wgmma);
 CONV_TACTIC(conv_few);
+<<<<<<< HEAD
 CONV_TACTIC(conv_cudnn);
+=======
+CONV_TACTIC(conv_narrow);
+CONV_TACTIC(conv_patch);
+CONV_TACTIC(conv_matmul);
+>>>>>>> adac2db (cuda: convolutions that memory limits: few channels, images, each channel by itself)
 #undef CONV_TACTIC
 size_t cm_cuda_conv_depthwise_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
 void cm_cuda_conv_depthwise_pack(const cm_problem *p, const cm_knobs *k, int input,
@@ -59,8 +68,15 @@ void cm_cuda_conv_depthwise_pack(const cm_problem *p, const cm_knobs *k, int inp
 size_t cm_cuda_conv_few_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
 void cm_cuda_conv_few_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
                            void *to, cm_threads *threads);
+size_t cm_cuda_conv_patch_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
+void cm_cuda_conv_patch_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
+                             void *to, cm_threads *threads);
+int cm_cuda_conv_matmul_knobs(const cm_problem *p, cm_knobs *out);
+int cm_cuda_conv_patch_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_few_knobs(const cm_problem *p, cm_knobs *out);
 size_t cm_cuda_conv_few_workspace(const cm_problem *p, const cm_knobs *k);
+int cm_cuda_conv_depthwise_knobs(const cm_problem *p, cm_knobs *out);
+int cm_cuda_conv_narrow_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_tile_knobs(const cm_problem *p, cm_knobs *out);
 size_t cm_cuda_conv_tile_workspace(const cm_problem *p, const cm_knobs *k);

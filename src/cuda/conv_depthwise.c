@@ -5,10 +5,20 @@
 #include "base/size.h"
 #include "cuda/conv.h"
 
+/* As knobs, in this order: what a thread makes. */
+typedef struct {
+    int channels, down, across;
+} setting;
+/* While there are few threads, less of each. */
+static const setting small_windows[] = {{4, 2, 4}, {4, 1, 4}, {2, 2, 4}, {2, 1, 4}},
+                     middle_windows[] = {{2, 4, 4}, {2, 2, 4}, {2, 1, 4}},
+                     large_windows[] = {{4, 1, 4}, {2, 1, 4}};
 enum {
-    CHANNELS = 8, /* of a thread */
-    ACROSS = 4,   /* adjacent output pixels of a thread */
-    THREADS = 128
+    SMALL = 9,   /* kernel positions */
+    MIDDLE = 25, /* the most whose weights are held in registers */
+    HIGH = 32,   /* rows that such a window may reach over */
+    THREADS = 128,
+    CHANNELS = 4, /* the most of a thread */
 };
 
 /* As kernels/conv_depthwise.cu has it. */
@@ -33,26 +43,66 @@ const char *cm_cuda_conv_depthwise_reject(const cm_problem *p)
         return "not depthwise";
     if (c->kernel[0] != 1 || c->in[0] != 1 || c->out[0] != 1)
         return "three spatial axes";
-    if (c->kernel[2] > 16 || c->stride[2] > 8 || c->kernel[2] * c->dilation[2] > 64)
+    if (c->kernel[1] > 64 || c->kernel[2] > 16 || c->stride[2] > 8 || c->stride[1] > 8 ||
+        c->kernel[2] * c->dilation[2] > 64 || c->kernel[1] * c->dilation[1] > 512)
         return "too wide a window";
     if (x->strides[1] != 1 || p->out[0]->strides[1] != 1 || c->c_in % CHANNELS != 0)
-        return "channels are not innermost, or not a multiple of 8";
+        return "channels are not innermost, or not a multiple of 4";
     for (int d = 0; d < x->rank; d++)
         if (d != 1 && x->dims[d] != 1 && x->strides[d] % CHANNELS != 0)
-            return "pixels do not begin at multiples of 8 elements";
+            return "pixels do not begin at multiples of 4 elements";
     return cm_cuda_conv_reject(p);
 }
 
+static setting setting_of(const cm_knobs *k)
+{
+    return (setting){k->v[0], k->v[1], k->v[2]};
+}
+
+static int64_t threads_of(const cm_conv *c, setting s)
+{
+    return c->n * cm_ceil_div(c->out[1], s.down) * cm_ceil_div(c->out[2], s.across) *
+           (c->c_in / s.channels);
+}
+
+/* Are all weights of a window held in registers? */
+static bool is_held(const cm_conv *c)
+{
+    return cm_gpu_conv_taps(c) <= MIDDLE && c->kernel[1] * c->dilation[1] <= HIGH;
+}
+
+int cm_cuda_conv_depthwise_knobs(const cm_problem *p, cm_knobs *out)
+{
+    const cm_conv *c = &p->as.conv;
+    bool small = cm_gpu_conv_taps(c) <= SMALL;
+    const setting *from = !is_held(c) ? large_windows : small ? small_windows : middle_windows;
+    int n = !is_held(c) ? CM_COUNT(large_windows)
+            : small     ? CM_COUNT(small_windows)
+                        : CM_COUNT(middle_windows);
+    for (int i = 0; i < n; i++)
+        out[i] = (cm_knobs){{from[i].channels, from[i].down, from[i].across}};
+    return n;
+}
+
+/* Of a thread: instructions to load an input and to widen it, and for each pixel of a result; ns that one takes where few
+ * threads are; what all get of the rate of the arithmetic and of memory. */
+static const double LOAD = 4, RESULT = 20, ALONE_NS = 5, SHARE = 0.5, MEMORY_SHARE = 0.75;
+static const double BEGIN_NS = 300;
+
 double cm_cuda_conv_depthwise_cost(const cm_problem *p, const cm_knobs *k)
 {
-    (void)k;
     const cm_conv *c = &p->as.conv;
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
-    double outputs = (double)cm_tensor_elems(p->out[0]);
-    double compute = 2 * outputs * (double)cm_gpu_conv_taps(c) / (g.tflops * 1000 * 0.4);
-    double memory = cm_gpu_conv_memory(p) / (g.read_gbs * 0.85);
-    return g.launch_ns + 1500 + (compute > memory ? compute : memory);
+    setting s = setting_of(k);
+    int64_t rows = (s.down - 1) * c->stride[1] + (c->kernel[1] - 1) * c->dilation[1] + 1;
+    int64_t columns = (s.across - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1;
+    double each = (double)(cm_gpu_conv_taps(c) * s.channels * (s.down * s.across + 1)) +
+                  (double)(rows * columns) * (LOAD + s.channels) + RESULT * s.down * s.across;
+    double compute = (double)threads_of(c, s) * each * 2 / (g.tflops * 1000 * SHARE);
+    double memory = cm_gpu_conv_memory(p) / (g.read_gbs * MEMORY_SHARE);
+    double most = compute > memory ? compute : memory;
+    return g.launch_ns + BEGIN_NS + (most > each * ALONE_NS ? most : each * ALONE_NS);
 }
 
 size_t cm_cuda_conv_depthwise_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
@@ -79,13 +129,25 @@ void cm_cuda_conv_depthwise_pack(const cm_problem *p, const cm_knobs *k, int inp
                    size);
 }
 
+static void put_text(const cm_problem *p, setting s, cm_buf *out)
+{
+    const cm_conv *c = &p->as.conv;
+    cm_buf_printf(out,
+                  "#define ELEMENT %s\n#define CHANNELS %d\n#define DOWN %d\n#define ACROSS %d\n"
+                  "#define HELD %d\n#define THREADS %d\n",
+                  cm_element_text(p->in[0]->dtype), s.channels, s.down, s.across, is_held(c),
+                  THREADS);
+    for (int d = 1; d < 3; d++)
+        cm_buf_printf(out, "#define KERNEL_%c %d\n#define STRIDE_%c %d\n#define DILATION_%c %d\n",
+                      "ZYX"[d], (int)c -> kernel[d], "ZYX"[d], (int)c -> stride[d], "ZYX"[d],
+                      (int)c -> dilation[d]);
+}
+
 cm_status cm_cuda_conv_depthwise_ready(cm_ctx *cx, cm_device *d, cm_arena *arena,
                                        const cm_problem *p, const cm_knobs *k, const void **state)
 {
-    (void)k;
     const cm_conv *c = &p->as.conv;
-    cm_gpu_facts g;
-    cm_gpu_facts_of(&p->target, &g);
+    setting own = setting_of(k);
     cm_result_axes axes;
     cm_tensor room;
     cm_buf text;
@@ -95,17 +157,12 @@ cm_status cm_cuda_conv_depthwise_ready(cm_ctx *cx, cm_device *d, cm_arena *arena
     cm_gpu_conv_sizes_of(p, &s->args.sizes);
     cm_result_of_conv(p->out[0], &axes);
     cm_finish_init(&s->finish, p, &axes, cm_gpu_conv_bias(p, &room));
-    int64_t threads = c->n * c->out[1] * cm_ceil_div(c->out[2], ACROSS) * (c->c_in / CHANNELS);
-    s->grid = (cm_grid){.blocks = {(unsigned)cm_ceil_div(threads, THREADS)},
+    s->grid = (cm_grid){.blocks = {(unsigned)cm_ceil_div(threads_of(c, own), THREADS)},
                         .threads = {THREADS},
-                        .overlaps = g.sm >= 90};
+                        .overlaps = p->target.level >= 900};
     cm_buf_init(&text, cx->allocator);
     cm_finish_text(&s->finish, p, cm_gpu_conv_bias(p, &room), &text);
-    cm_buf_printf(&text,
-                  "#define ELEMENT %s\n#define KERNEL_X %d\n#define STRIDE_X %d\n"
-                  "#define DILATION_X %d\n#define ACROSS %d\n#define THREADS %d\n",
-                  cm_element_text(p->in[0]->dtype), (int)c->kernel[2], (int)c->stride[2],
-                  (int)c->dilation[2], ACROSS, THREADS);
+    put_text(p, own, &text);
     cm_status st =
         text.failed
             ? cm_fail_memory(cx)

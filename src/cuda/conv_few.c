@@ -84,6 +84,8 @@ const char *cm_cuda_conv_few_reject(const cm_problem *p)
         return why;
     if (c->dilation[2] != 1 || c->stride[2] % pixels_of(p) != 0)
         return "windows do not begin at multiples of 16 bytes";
+    if (c->kernel[2] % pixels_of(p) != 0)
+        return "windows do not end at multiples of 16 bytes"; /* what follows may be infinite */
     derived d;
     derive(p, &d);
     return cm_cuda_conv_reject(&d.p);

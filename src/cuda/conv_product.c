@@ -27,6 +27,38 @@ bool cm_gpu_conv_volume(const cm_problem *p)
     return c->kernel[0] > 1 || c->in[0] > 1 || c->out[0] > 1;
 }
 
+int64_t cm_gpu_conv_pixel_pitch(const cm_tensor *t)
+{
+    for (int d = t->rank - 1; d >= 0; d--)
+        if (d != 1 && t->dims[d] != 1)
+            return t->strides[d];
+    return t->dims[1];
+}
+
+/* Do the pixels of a tensor follow one another at the same distance? */
+static bool even_pixels(const cm_tensor *t)
+{
+    int64_t next = 0;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        if (d == 1 || t->dims[d] == 1)
+            continue;
+        if (next && t->strides[d] != next)
+            return false;
+        next = t->strides[d] * t->dims[d];
+    }
+    return true;
+}
+
+bool cm_gpu_conv_is_product(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.conv;
+    bool same = !c->transposed && c->groups == 1 && cm_gpu_conv_taps(c) == 1;
+    for (int d = 0; d < 3; d++)
+        same = same && c->pad[d] == 0 && c->in[d] == c->out[d] &&
+               (c->stride[d] == 1 || c->out[d] == 1);
+    return same && even_pixels(p->in[0]);
+}
+
 cm_extent cm_gpu_conv_extent(const cm_problem *p)
 {
     const cm_conv *c = &p->as.conv;

@@ -70,11 +70,36 @@ static void products_of_any_size_in_float32(void **state)
 static const struct {
     int n, c_in, c_out, groups, height, width, kernel, stride, dilation;
 } convolutions[] = {
-    {1, 3, 24, 1, 17, 19, 7, 2, 1},   {2, 16, 40, 1, 9, 9, 3, 1, 1},
-    {1, 64, 64, 1, 14, 14, 3, 2, 1},  {3, 72, 24, 1, 8, 8, 1, 1, 1},
-    {1, 32, 48, 2, 10, 7, 3, 1, 2},   {2, 32, 32, 32, 9, 11, 3, 1, 1},
-    {1, 40, 40, 40, 12, 12, 5, 2, 1}, {1, 512, 64, 1, 7, 7, 3, 1, 1},
+    {1, 3, 24, 1, 17, 19, 7, 2, 1},
+    {2, 16, 40, 1, 9, 9, 3, 1, 1},
+    {1, 64, 64, 1, 14, 14, 3, 2, 1},
+    {3, 72, 24, 1, 8, 8, 1, 1, 1},
+    {1, 32, 48, 2, 10, 7, 3, 1, 2},
+    {2, 32, 32, 32, 9, 11, 3, 1, 1},
+    {1, 40, 40, 40, 12, 12, 5, 2, 1},
+    {1, 512, 64, 1, 7, 7, 3, 1, 1},
     {2, 12, 20, 4, 6, 6, 3, 1, 1},
+    /* One kernel position: few channels, odd numbers of 16 bytes, columns that end anywhere. */
+    {2, 16, 16, 1, 9, 7, 1, 1, 1},
+    {1, 24, 72, 1, 11, 13, 1, 1, 1},
+    {1, 8, 137, 1, 5, 5, 1, 1, 1},
+    {3, 40, 5, 1, 6, 6, 1, 1, 1},
+    {2, 64, 256, 1, 15, 20, 1, 1, 1},
+    {1, 200, 80, 1, 40, 60, 1, 1, 1},
+    {1, 64, 128, 1, 9, 12, 1, 2, 1},
+    {2, 136, 72, 1, 12, 11, 3, 2, 1},
+    /* Images of few channels: tiles that end anywhere, rows of kernels that end within 32 bytes. */
+    {2, 3, 64, 1, 37, 41, 7, 2, 1},
+    {1, 4, 33, 1, 20, 23, 3, 2, 1},
+    {1, 1, 8, 1, 33, 9, 5, 2, 1},
+    {1, 2, 100, 1, 40, 70, 4, 2, 1},
+    /* Depthwise: every size of window, every stride. */
+    {2, 24, 24, 24, 13, 17, 5, 1, 1},
+    {1, 12, 12, 12, 10, 10, 3, 2, 1},
+    {1, 16, 16, 16, 15, 15, 7, 1, 1},
+    {1, 8, 8, 8, 20, 21, 3, 1, 2},
+    {2, 20, 20, 20, 9, 9, 3, 3, 1},
+    {1, 16, 16, 16, 70, 7, 5, 1, 9},
 };
 
 static void convolution_sizes(const char *type, double tolerance)
@@ -126,6 +151,34 @@ static void convolutions_of_both_readings(void **state)
              "y = Conv(x, @w, @b) {pads=[1,1,1,1]} then \"relu x\"\nreturn y\n");
 }
 
+static void convolutions_that_add(void **state)
+{
+    (void)state;
+    compiles("x: f16[2,24,9,11]\n@w = f16[40,24,1,1] random 1\n@b = f16[40] random 2\nr: "
+             "f16[2,40,9,11]\n"
+             "y = Conv(x, @w, @b | r) then \"add x $0; relu %0\"\nreturn y\n");
+    compiles("x: f16[1,24,9,11]\n@w = f16[24,1,5,5] random 1\nr: f16[1,24,9,11]\ns: f16[1,24,1,1]\n"
+             "y = Conv(x, @w | r, s) {group=24, pads=[2,2,2,2]} then \"mul x $1; add %0 "
+             "$0\"\nreturn y\n");
+    compiles("x: f16[2,3,33,40]\n@w = f16[40,3,5,5] random 1\nr: f16[2,40,15,18]\n"
+             "y = Conv(x, @w | r) {strides=[2,2]} then \"add x $0\"\nreturn y\n");
+}
+
+/* What a window does not see, though it is loaded with it, may be infinite. */
+static void images_with_infinities(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        op_case c = op_case_of(i ? "x: f16[2,3,19,40]\n@w = f16[24,3,3,3] random 1\n"
+                                   "y = Conv(x, @w) {strides=[2,2], pads=[1,1,1,1]}\nreturn y\n"
+                                 : "x: f16[1,3,40,40]\n@w = f16[16,3,5,5] random 1\n"
+                                   "y = Conv(x, @w) {strides=[2,2]}\nreturn y\n");
+        c.hurt = 40;
+        c.tolerance = 2e-3;
+        op_check(&c);
+    }
+}
+
 static void depthwise_convolutions(void **state)
 {
     (void)state;
@@ -146,6 +199,8 @@ int main(void)
         cmocka_unit_test(products_of_halves_with_an_epilogue),
         cmocka_unit_test(products_of_floats_with_a_bias),
         cmocka_unit_test(convolutions_of_both_readings),
+        cmocka_unit_test(convolutions_that_add),
+        cmocka_unit_test(images_with_infinities),
         cmocka_unit_test(depthwise_convolutions),
         cmocka_unit_test(transposed_convolutions),
         cmocka_unit_test(products_of_any_size_in_float16),

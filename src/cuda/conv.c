@@ -18,6 +18,7 @@ const cm_tactic cm_cuda_conv_tactics[] = {
         .workspace = cm_cuda_conv_few_workspace),
     ROW(conv_narrow, 750, cm_gpu_conv, .knobs = cm_cuda_conv_narrow_knobs),
     ROW(conv_matmul, 900, cm_gpu_conv, .knobs = cm_cuda_conv_matmul_knobs),
+    ROW(conv_bulk, 900, cm_cuda_conv_bulk, .knobs = cm_cuda_conv_bulk_knobs),
     ROW(conv_wgmma, 900, cm_gpu_conv, .knobs = cm_cuda_conv_wgmma_knobs),
     ROW(conv_tile, 750, cm_gpu_conv, .knobs = cm_cuda_conv_tile_knobs,
         .workspace = cm_cuda_conv_tile_workspace),

@@ -25,11 +25,16 @@ typedef struct cm_gpu_conv_args {
 } cm_gpu_conv_args;
 void cm_gpu_conv_args_of(const cm_problem *p, int splits, cm_gpu_conv_args *out);
 cm_extent cm_gpu_conv_extent(const cm_problem *p);
+/* ns that warp groups need for results while memory is busy, beside what their products take. */
+double cm_gpu_conv_way_out(const cm_problem *p);
 bool cm_gpu_conv_whole(const cm_problem *p); /* are 16 bytes of the input channels of one pixel? */
 /* Of one kernel position over all channels, outputs at the places of inputs, and these evenly apart: a matrix. */
 bool cm_gpu_conv_is_product(const cm_problem *p);
 int64_t cm_gpu_conv_pixel_pitch(const cm_tensor *t); /* from pixel to pixel */
 bool cm_gpu_conv_volume(const cm_problem *p);        /* is there a third axis? */
+/* Channels of a kernel position, and how far apart they are packed: those of the next one follow after `room`. */
+void cm_gpu_conv_pack_taps(const cm_problem *p, int64_t room, int64_t pitch, const void *from,
+                           void *to, cm_threads *threads);
 size_t cm_gpu_conv_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
 void cm_gpu_conv_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, void *to,
                       cm_threads *threads);
@@ -59,6 +64,7 @@ CONV_TACTIC(conv_cudnn);
 =======
 CONV_TACTIC(conv_narrow);
 CONV_TACTIC(conv_patch);
+CONV_TACTIC(conv_bulk);
 CONV_TACTIC(conv_matmul);
 >>>>>>> adac2db (cuda: convolutions that memory limits: few channels, images, each channel by itself)
 #undef CONV_TACTIC
@@ -72,6 +78,10 @@ size_t cm_cuda_conv_patch_pack_bytes(const cm_problem *p, const cm_knobs *k, int
 void cm_cuda_conv_patch_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
                              void *to, cm_threads *threads);
 int cm_cuda_conv_matmul_knobs(const cm_problem *p, cm_knobs *out);
+int cm_cuda_conv_bulk_knobs(const cm_problem *p, cm_knobs *out);
+size_t cm_cuda_conv_bulk_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
+void cm_cuda_conv_bulk_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
+                            void *to, cm_threads *threads);
 int cm_cuda_conv_patch_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_few_knobs(const cm_problem *p, cm_knobs *out);
 size_t cm_cuda_conv_few_workspace(const cm_problem *p, const cm_knobs *k);

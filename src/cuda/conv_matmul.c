@@ -60,7 +60,7 @@ double cm_cuda_conv_matmul_cost(const cm_problem *p, const cm_knobs *k)
 {
     derived d;
     derive(p, &d);
-    return cm_cuda_matmul_wgmma_cost(&d.p, k);
+    return cm_cuda_matmul_wgmma_cost(&d.p, k) + cm_gpu_conv_way_out(p);
 }
 
 typedef struct {

@@ -103,7 +103,7 @@ double cm_cuda_conv_narrow_cost(const cm_problem *p, const cm_knobs *k)
     double compute = rounds * WARPS * s.tall * 16 * columns * (double)e.k * 2 / rate;
     double weights = columns * (double)e.k * e.element / (g.read_gbs / g.multiprocessors * 3);
     double memory = e.bytes / (g.read_gbs * MEMORY_SHARE);
-    double alone = fits(p, s, PER_MULTIPROCESSOR) ? 1 : 1.3;
+    double alone = fits(p, s, PER_MULTIPROCESSOR) ? 1 : 2;
     return g.launch_ns + BEGIN_NS + weights + alone * (compute > memory ? compute : memory);
 }
 

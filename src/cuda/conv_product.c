@@ -72,6 +72,16 @@ cm_extent cm_gpu_conv_extent(const cm_problem *p)
                        .slow = cm_gpu_conv_whole(p) ? 1 : 6};
 }
 
+/* Of each result, for a multiprocessor. */
+static const double RESULT_NS = 0.1;
+
+double cm_gpu_conv_way_out(const cm_problem *p)
+{
+    cm_gpu_facts g;
+    cm_gpu_facts_of(&p->target, &g);
+    return RESULT_NS * (double)cm_tensor_elems(p->out[0]) / g.multiprocessors;
+}
+
 void cm_gpu_conv_args_of(const cm_problem *p, int splits, cm_gpu_conv_args *out)
 {
     const cm_conv *c = &p->as.conv;
@@ -97,7 +107,7 @@ typedef struct {
     const cm_problem *p;
     const char *from;
     char *to;
-    int64_t pitch;
+    int64_t room, pitch; /* of a kernel position's channels, of a column */
 } pack_job;
 
 /* Output channels [begin, end). */
@@ -118,11 +128,20 @@ static void pack_channels(void *arg, int64_t begin, int64_t end)
         char *to = j->to + (size_t)(o * j->pitch) * size;
         for (int64_t tap = 0; tap < taps; tap++) {
             const char *from = j->from + (size_t)(first + cm_gpu_conv_tap_at(w, tap)) * size;
-            for (int64_t i = 0; i < inputs; i++, to += size)
-                memcpy(to, from + (size_t)(i * step) * size, size);
+            for (int64_t i = 0; i < inputs; i++)
+                memcpy(to + (size_t)i * size, from + (size_t)(i * step) * size, size);
+            memset(to + (size_t)inputs * size, 0, (size_t)(j->room - inputs) * size);
+            to += (size_t)j->room * size;
         }
-        memset(to, 0, (size_t)(j->pitch - taps * inputs) * size);
+        memset(to, 0, (size_t)(j->pitch - taps * j->room) * size);
     }
+}
+
+void cm_gpu_conv_pack_taps(const cm_problem *p, int64_t room, int64_t pitch, const void *from,
+                           void *to, cm_threads *threads)
+{
+    pack_job j = {p, from, to, room, pitch};
+    cm_parallel(threads, p->as.conv.c_out, 1 + 20000 / j.pitch, pack_channels, &j);
 }
 
 void cm_gpu_conv_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, void *to,
@@ -130,6 +149,5 @@ void cm_gpu_conv_pack(const cm_problem *p, const cm_knobs *k, int input, const v
 {
     (void)k;
     (void)input;
-    pack_job j = {p, from, to, k_pitch(p)};
-    cm_parallel(threads, p->as.conv.c_out, 1 + 20000 / j.pitch, pack_channels, &j);
+    cm_gpu_conv_pack_taps(p, p->as.conv.c_in / p->as.conv.groups, k_pitch(p), from, to, threads);
 }

@@ -110,7 +110,12 @@ enum { CM_CU_CAPTURE_THREAD = 1, CM_CU_STREAM_NON_BLOCKING = 1 };
     X(tensor_map, cuTensorMapEncodeTiled,                                                          \
       (void *map, int type, unsigned rank, void *base, const uint64_t *dims,                       \
        const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,        \
-       int swizzle, int promotion, int fill))
+       int swizzle, int promotion, int fill))                                                      \
+    X(image_map, cuTensorMapEncodeIm2col,                                                          \
+      (void *map, int type, unsigned rank, void *base, const uint64_t *dims,                       \
+       const uint64_t *strides, const int *low, const int *high, uint32_t channels,                \
+       uint32_t pixels, const uint32_t *steps, int interleave, int swizzle, int promotion,         \
+       int fill))
 /* clang-format on */
 
 typedef struct cm_driver {

@@ -54,4 +54,16 @@ cm_status cm_gpu_tensor_map(cm_ctx *cx, const cm_run *r, cm_dtype dtype, int ran
                             const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
                             int swizzle_bytes, cm_tensor_map *out) CM_MUST_USE;
 
+/* For copies that walk over images, from window to window: dims are channels, width, height, images; lines of 128
+ * bytes, swizzled. */
+typedef struct cm_image_map {
+    uint64_t dims[4], strides[3]; /* strides in bytes */
+    int low[2],
+        high[2]; /* width, height: where the first window begins; the last, from the last pixel on */
+    uint32_t channels, pixels; /* of a copy */
+    uint32_t steps[4];         /* from window to window */
+} cm_image_map;
+cm_status cm_gpu_image_map(cm_ctx *cx, const cm_run *r, cm_dtype dtype, const void *base,
+                           const cm_image_map *m, cm_tensor_map *out) CM_MUST_USE;
+
 #endif

@@ -58,18 +58,34 @@ static int map_type(cm_dtype t)
     }
 }
 
+enum { NO_INTERLEAVE = 0, SWIZZLE_128 = 3, PROMOTE_256 = 3, FILL_ZERO = 0 };
+
 cm_status cm_gpu_tensor_map(cm_ctx *cx, const cm_run *r, cm_dtype dtype, int rank, const void *base,
                             const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
                             int swizzle_bytes, cm_tensor_map *out)
 {
-    enum { NO_INTERLEAVE = 0, PROMOTE_256 = 3, FILL_ZERO = 0 };
     static const uint32_t ones[5] = {1, 1, 1, 1, 1};
     const cm_device *d = r->stream->d;
-    int swizzle = swizzle_bytes == 128 ? 3 : swizzle_bytes == 64 ? 2 : swizzle_bytes == 32 ? 1 : 0;
+    int swizzle = swizzle_bytes == 128  ? SWIZZLE_128
+                  : swizzle_bytes == 64 ? 2
+                  : swizzle_bytes == 32 ? 1
+                                        : 0;
     CM_TRY(cm_device_enter(cx, d));
     int code =
         d->cu->tensor_map(out->bytes, map_type(dtype), (unsigned)rank, (void *)base, dims, strides,
                           box, ones, NO_INTERLEAVE, swizzle, PROMOTE_256, FILL_ZERO);
     cm_device_leave(d);
     return code == 0 ? CM_OK : cm_driver_fail(cx, d->cu, code, "describing a tensor to the GPU");
+}
+
+cm_status cm_gpu_image_map(cm_ctx *cx, const cm_run *r, cm_dtype dtype, const void *base,
+                           const cm_image_map *m, cm_tensor_map *out)
+{
+    const cm_device *d = r->stream->d;
+    CM_TRY(cm_device_enter(cx, d));
+    int code = d->cu->image_map(out->bytes, map_type(dtype), 4, (void *)base, m->dims, m->strides,
+                                m->low, m->high, m->channels, m->pixels, m->steps, NO_INTERLEAVE,
+                                SWIZZLE_128, PROMOTE_256, FILL_ZERO);
+    cm_device_leave(d);
+    return code == 0 ? CM_OK : cm_driver_fail(cx, d->cu, code, "describing images to the GPU");
 }

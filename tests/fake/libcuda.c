@@ -247,3 +247,12 @@ F(cuTensorMapEncodeTiled, (void *map, int type, unsigned rank, void *base, const
     return !rank || !base || !dims || !box || !steps || (rank > 1 && !strides) || interleave || fill ||
            swizzle < 0 || promotion < 0;
 }
+F(cuTensorMapEncodeIm2col, (void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides,
+   const int *low, const int *high, uint32_t channels, uint32_t pixels, const uint32_t *steps, int interleave,
+   int swizzle, int promotion, int fill))
+{
+    ENTER;
+    memset(map, type, 128);
+    return rank < 3 || !base || !dims || !strides || !low || !high || !channels || !pixels || !steps || interleave ||
+           fill || swizzle < 0 || promotion < 0;
+}

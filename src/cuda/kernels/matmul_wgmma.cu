@@ -2,8 +2,8 @@
 // blocks stay and take one tile after the other.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Beside what tile_wgmma.cuh wants: PER_MULTIPROCESSOR, B_EARLY. Elements have 16 bits. TOGETHER 2: two blocks have tiles below one
-// another, and each copies half of B for both.
+// Beside what tile_wgmma.cuh wants: PER_MULTIPROCESSOR, B_EARLY. TOGETHER 2: two blocks have tiles below one
+// another, and each copies half of B for both. PIXELS: A is the input of a convolution (pixel_copies.cuh).
 #include "common.cuh"
 #include "finish.cuh"
 
@@ -13,6 +13,9 @@ enum {
 };
 #define STACK TOGETHER
 #include "tile_wgmma.cuh"
+#if PIXELS
+#include "pixel_copies.cuh"
+#endif
 
 enum { THREADS = CONSUMERS * 128 + (ALONE ? 128 : 32) }; // one of the last fills
 
@@ -20,6 +23,9 @@ struct wgmma_args {
     int m, n, k;
     u32 places; // of tiles, or of two of them
     int a_moves, b_moves; // along the batch, or the same for all
+#if PIXELS
+    image_args image;
+#endif
 };
 
 // This block's tile of the cluster's n-th place, and how many clusters there are.
@@ -79,6 +85,10 @@ DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, 
     for (u32 place = first_place(); place < p.places; place += places_apart()) {
         tile_place t = own_tile(place, p, rank);
         int za = p.a_moves ? t.z : 0, zb = p.b_moves ? t.z : 0;
+#if PIXELS
+        pixel_walk walk;
+        walk.begin(p.image, t.row, t.first);
+#endif
         for (int i = 0; i < t.tiles; i++, at++) {
             u32 slot = at % STAGES;
             if (at >= early) {
@@ -86,7 +96,11 @@ DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, 
                 barrier_expect(s.full + slot * 8, STAGE_BYTES);
                 fill_b(b, s, slot, t, i, zb, rank);
             }
+#if PIXELS
+            walk.copy(p.image, a, s.stages + slot * STAGE_BYTES, s.full + slot * 8);
+#else
             fill_a(a, s, slot, t, i, za);
+#endif
         }
     }
 }

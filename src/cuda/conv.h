@@ -59,14 +59,11 @@ CONV_TACTIC(conv_depthwise);
 CONV_TACTIC(conv_tile);
 CONV_TACTIC(conv_wgmma);
 CONV_TACTIC(conv_few);
-<<<<<<< HEAD
 CONV_TACTIC(conv_cudnn);
-=======
 CONV_TACTIC(conv_narrow);
 CONV_TACTIC(conv_patch);
 CONV_TACTIC(conv_bulk);
 CONV_TACTIC(conv_matmul);
->>>>>>> adac2db (cuda: convolutions that memory limits: few channels, images, each channel by itself)
 #undef CONV_TACTIC
 size_t cm_cuda_conv_depthwise_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
 void cm_cuda_conv_depthwise_pack(const cm_problem *p, const cm_knobs *k, int input,

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Channels-last. A row of the product is an output pixel; for each kernel position it reads the channels of
- * one input pixel, or zeros, where they lie. Weights are packed per group into panels of
- * [kernel position][input channel][columns of the tile].
+ * one input pixel, or zeros, where they lie; those of a convolution of points are equally far apart and need no
+ * pointers. Weights are packed per group into panels of [kernel position][input channel][columns of the tile].
  *
  * A unit of work is a block of pixels, whose pointers are found once, by a range of panels. While all panels fit
  * the second-level cache each tile of pixels goes over all of them; otherwise each panel goes over all
@@ -30,7 +30,7 @@ typedef struct {
     int64_t taps, pixels, c_in, c_out;    /* channels of one group */
     int64_t panels, panel;                /* of one group; floats of one panel */
     int64_t tiles, block, blocks, splits; /* tiles of pixels, in blocks; parts of the panels */
-    bool panels_stay, stage;
+    bool panels_stay, stage, points;
 } job;
 
 /* Pixels [begin, end), which are whole tiles, and panels [first, last) of a group. */
@@ -154,7 +154,14 @@ static void one_tile(const job *j, const unit *u, int64_t tap, int64_t taps, int
     t.b += tap * j->c_in * j->g->nr;
     t.add = tap > 0;
     t.e = tap + taps == j->taps ? &j->sink.e : NULL;
-    j->g->rows[m](&t);
+    if (!j->points) {
+        j->g->rows[m](&t);
+        return;
+    }
+    const float *first = j->x + u->group * j->c_in + pixel * j->c->c_in;
+    t.rows = &first;
+    t.rows_apart = j->c->c_in;
+    j->g->lined[m](&t);
 }
 
 static void tile_by_tile(const job *j, const unit *u, int64_t tap, int64_t taps,
@@ -191,7 +198,8 @@ static void in_place(const job *j, const unit *u)
     int64_t pixels = u->end - u->begin, most = POINTERS / pixels;
     for (int64_t tap = 0, taps; tap < j->taps; tap += taps) {
         taps = cm_min_i64(most, j->taps - tap);
-        cm_conv_pointers(&w, tap, taps, u->begin, pixels, rows);
+        if (!j->points)
+            cm_conv_pointers(&w, tap, taps, u->begin, pixels, rows);
         if (j->panels_stay)
             tile_by_tile(j, u, tap, taps, rows);
         else
@@ -287,6 +295,7 @@ cm_status cm_cpu_conv_indirect_f32_run(const cm_run *r)
              .c_in = c->c_in / c->groups,
              .c_out = c->c_out / c->groups,
              .panel = panel_floats(p),
+             .points = cm_conv_is_points(c),
              .splits = 1};
     j.panels = cm_ceil_div(j.c_out, j.g->nr);
     float *zero = r->workspace;

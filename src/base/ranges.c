@@ -18,15 +18,15 @@
 #define VISIBLE_NAME 15 /* letters that the system keeps of a thread's name */
 
 enum { TABLE_CALLBACKS = 1, TABLE_VERSION = 3, NVTX_VERSION = 3 };
-enum { MODULE_CORE = 1, MODULE_CUDA = 2, MODULE_CORE2 = 5, N_MODULES = 6 };
+enum { MODULE_CORE = 1, N_MODULES = 7 };
 enum { RANGE_PUSH = 9, RANGE_POP = 11, NAME_THREAD = 14, MOST_CALLBACKS = 16 };
 
 typedef void (*callback)(void);
 typedef callback *callback_table[MOST_CALLBACKS + 1];
 
-/* How many callbacks a module has, number 0 counted; 0: a module that we have no use for. */
-static const unsigned n_callbacks[N_MODULES] = {
-    [MODULE_CORE] = 16, [MODULE_CUDA] = 9, [MODULE_CORE2] = 16};
+/* How many callbacks each module has, number 0 counted. We call those of the core alone, but a library may insist on being given
+ * the others: CUDA, OpenCL, the CUDA runtime, domains, locks. */
+static const unsigned n_callbacks[N_MODULES] = {[MODULE_CORE] = 16, 9, 15, 7, 16, 7};
 static callback callbacks[N_MODULES][MOST_CALLBACKS + 1];
 static callback_table tables[N_MODULES];
 

@@ -39,6 +39,7 @@
     X(merge_views, CLEAN, true, 0, "one reshape for a chain")                                      \
     X(sink_transposes, CLEAN, true, 1e-6, "transposes down, towards each other")                   \
     X(merge_transposes, CLEAN, true, 0, "one transpose for two")                                   \
+    X(dilate_conv, CLEAN, false, 1e-6, "convolutions of every second pixel with dilations")        \
     X(merge_slices, CLEAN, true, 0, "one slice for two")                                           \
     X(slices_to_depth, CLEAN, false, 0, "every second pixel as channels")                          \
     X(slices_to_split, CLEAN, false, 0, "slices that together are the whole")                      \

@@ -11,8 +11,8 @@ enum { JOIN_THREADS = 128, STATIC_BYTES = 4096 };
 
 typedef struct {
     const cm_kernel *vectors, *scalars; /* vectors: NULL where heads do not lie in any */
-    const cm_kernel *join, *keys, *values;
-    cm_grid grid, rows, copies;
+    cm_attention_around around;
+    cm_grid grid;
     cm_attention_args args;
 } state;
 
@@ -105,27 +105,34 @@ static const char *reject_simt(const cm_problem *p)
     return cm_cuda_attention_reject(p);
 }
 
-/* Bytes that keys, values and queries move, and operations. */
-static double time_of(const cm_problem *p, const cm_attention_tile *t, double ops_per_ns)
+void cm_cuda_attention_work(const cm_problem *p, double *bytes, double *flops)
 {
     const cm_attention *a = &p->as.attention;
+    double total = (double)(a->past_len + a->kv_len);
+    double rows = (double)a->batch * (double)a->heads * (double)a->q_len;
+    double keys = a->causal && a->q_len > 1
+                      ? total - (double)cm_min_i64(a->q_len, a->past_len + a->kv_len) / 2
+                      : total;
+    double sizes = (double)(a->head_size + a->v_head_size);
+    *bytes = (double)a->batch * (double)a->kv_heads * total * sizes *
+                 (double)cm_dtype_size(p->in[CM_ATTENTION_K]->dtype) +
+             rows * sizes * 4;
+    if (p->n_out > 1)
+        *bytes *= 3;
+    *flops = 2 * rows * keys * sizes;
+}
+
+static double time_of(const cm_problem *p, const cm_attention_tile *t, double ops_per_ns)
+{
     cm_gpu_facts facts;
     cm_attention_args args;
+    double bytes, flops;
     cm_gpu_facts_of(&p->target, &facts);
     cm_cuda_attention_place(p, t, &args);
-    double total = (double)args.total,
-           rows = (double)a->batch * (double)a->heads * (double)a->q_len;
-    double keys =
-        a->causal && a->q_len > 1 ? total - (double)cm_min_i64(a->q_len, args.total) / 2 : total;
-    double sizes = (double)(a->head_size + a->v_head_size);
-    double bytes = (double)a->batch * (double)a->kv_heads * total * sizes *
-                   (double)cm_dtype_size(p->in[CM_ATTENTION_K]->dtype);
-    bytes += rows * sizes * 4;
-    if (args.present_k || p->n_out > 1)
-        bytes *= 3;
+    cm_cuda_attention_work(p, &bytes, &flops);
     double blocks = (double)args.batch * args.kv_heads * args.spans * args.blocks * args.splits;
     double used = blocks < facts.multiprocessors ? blocks / facts.multiprocessors : 1;
-    double memory = bytes / facts.read_gbs / 0.8, work = 2 * rows * keys * sizes / ops_per_ns;
+    double memory = bytes / facts.read_gbs / 0.8, work = flops / ops_per_ns;
     return facts.launch_ns * (args.splits > 1 ? 2 : 1) + (memory > work ? memory : work) / used;
 }
 
@@ -182,18 +189,25 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
     return st;
 }
 
-static cm_status compile_join(cm_ctx *cx, cm_device *d, const cm_problem *p,
-                              const cm_attention_tile *t, state *s)
+cm_status cm_cuda_attention_around_ready(cm_ctx *cx, cm_device *d, const cm_problem *p,
+                                         const cm_attention_tile *t, const cm_attention_args *a,
+                                         cm_attention_around *out)
 {
     cm_buf b;
+    int64_t units = (int64_t)a->batch * a->kv_heads;
+    int64_t elems = (int64_t)a->total * cm_max_i64(a->head_size, a->v_head_size);
+    *out = (cm_attention_around){
+        .rows = {.blocks = {(unsigned)(units * a->rep * a->q_len)}, .threads = {JOIN_THREADS}},
+        .copies = {.blocks = {(unsigned)cm_min_i64(1024, cm_ceil_div(elems, JOIN_THREADS * 4)),
+                              (unsigned)units},
+                   .threads = {JOIN_THREADS}}};
     cm_buf_init(&b, cx->allocator);
-    cm_cuda_attention_text(&b, p, t, &s->args, false);
+    cm_cuda_attention_text(&b, p, t, a, false);
     cm_buf_printf(&b, "#define THREADS %d\n", JOIN_THREADS);
     cm_kernel_text text = {.file = "attention_join", .defines = cm_buf_text(&b)};
     const char *const entries[] = {"join_parts", "join_keys", "join_values"};
-    const cm_kernel **const to[] = {&s->join, &s->keys, &s->values};
-    const bool wanted[] = {s->args.splits > 1, p->n_out > 1 && p->out[1],
-                           p->n_out > 2 && p->out[2]};
+    const cm_kernel **const to[] = {&out->join, &out->keys, &out->values};
+    const bool wanted[] = {a->splits > 1, p->n_out > 1 && p->out[1], p->n_out > 2 && p->out[2]};
     cm_status st = b.failed ? cm_fail_memory(cx) : CM_OK;
     for (int i = 0; i < CM_COUNT(wanted) && st == CM_OK; i++) {
         text.entry = entries[i];
@@ -201,6 +215,14 @@ static cm_status compile_join(cm_ctx *cx, cm_device *d, const cm_problem *p,
     }
     cm_buf_deinit(&b);
     return st;
+}
+
+cm_status cm_cuda_attention_presents(const cm_run *r, const cm_attention_around *s,
+                                     cm_attention_args *a)
+{
+    if (s->keys)
+        CM_TRY(cm_gpu_launch(r, s->keys, &s->copies, (void *[]){a}));
+    return s->values ? cm_gpu_launch(r, s->values, &s->copies, (void *[]){a}) : CM_OK;
 }
 
 static cm_status prepare(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
@@ -214,19 +236,13 @@ static cm_status prepare(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_pro
     int64_t units = (int64_t)a->batch * a->kv_heads;
     s->grid = (cm_grid){.blocks = {(unsigned)(units * a->spans * a->blocks), (unsigned)a->splits},
                         .threads = {(unsigned)t->threads},
-                        .shared = t->shared};
-    s->rows =
-        (cm_grid){.blocks = {(unsigned)(units * a->rep * a->q_len)}, .threads = {JOIN_THREADS}};
-    int64_t elems = (int64_t)a->total * cm_max_i64(a->head_size, a->v_head_size);
-    s->copies =
-        (cm_grid){.blocks = {(unsigned)cm_min_i64(1024, cm_ceil_div(elems, JOIN_THREADS * 4)),
-                             (unsigned)units},
-                  .threads = {JOIN_THREADS}};
+                        .shared = t->shared,
+                        .overlaps = t->matrix};
     if (t->matrix && cm_cuda_attention_takes_vectors(p, a))
         CM_TRY(compile(cx, d, p, t, a, true, &s->vectors));
     CM_TRY(compile(cx, d, p, t, a, false, &s->scalars));
     *out = s;
-    return compile_join(cx, d, p, t, s);
+    return cm_cuda_attention_around_ready(cx, d, p, t, a, &s->around);
 }
 
 static cm_status matrix_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
@@ -252,15 +268,19 @@ static cm_status run(const cm_run *r)
                     (uintptr_t)a.past_v;
     const cm_kernel *kernel = s->vectors && any % 16 == 0 ? s->vectors : s->scalars;
     void *args[] = {&a};
-    if (s->keys)
-        CM_TRY(cm_gpu_launch(r, s->keys, &s->copies, args));
-    if (s->values)
-        CM_TRY(cm_gpu_launch(r, s->values, &s->copies, args));
+    CM_TRY(cm_cuda_attention_presents(r, &s->around, &a));
     CM_TRY(cm_gpu_launch(r, kernel, &s->grid, args));
-    return s->join ? cm_gpu_launch(r, s->join, &s->rows, args) : CM_OK;
+    return s->around.join ? cm_gpu_launch(r, s->around.join, &s->around.rows, args) : CM_OK;
 }
 
 const cm_tactic cm_cuda_attention_tactics[] = {
+    {.name = "cuda_attention_wgmma",
+     .level = 900,
+     .reject = cm_cuda_attention_wgmma_reject,
+     .knobs = cm_cuda_attention_wgmma_knobs,
+     .cost = cm_cuda_attention_wgmma_cost,
+     .ready = cm_cuda_attention_wgmma_ready,
+     .run = cm_cuda_attention_wgmma_run},
     {.name = "cuda_attention_mma",
      .level = 750,
      .reject = reject_matrix,

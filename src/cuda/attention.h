@@ -38,6 +38,7 @@ typedef struct cm_attention_args {
 typedef struct cm_attention_tile {
     const char *file;
     bool matrix; /* 16-bit elements on matrix units */
+    bool bulk;   /* by bulk copies: a block's rows are of one head, keys are not split */
     int rows, keys, threads, tiles;
     int d, dv; /* head sizes, padded */
     size_t shared;
@@ -50,9 +51,32 @@ void cm_cuda_attention_place(const cm_problem *p, const cm_attention_tile *t, cm
 /* The definitions of a kernel. `vectors`: heads lie in whole vectors. */
 void cm_cuda_attention_text(cm_buf *b, const cm_problem *p, const cm_attention_tile *t,
                             const cm_attention_args *a, bool vectors);
-bool cm_cuda_attention_is_plain(const cm_problem *p);
+/* Do heads lie in whole vectors of 16 bytes (of 16-bit elements)? */
+bool cm_cuda_heads_in_vectors(const cm_heads *h);
 bool cm_cuda_attention_takes_vectors(const cm_problem *p, const cm_attention_args *a);
 void cm_cuda_attention_point(const cm_run *r, cm_attention_args *a);
 bool cm_cuda_attention_has(const cm_problem *p, int input);
+/* Bytes of keys, values, queries and results; operations. */
+void cm_cuda_attention_work(const cm_problem *p, double *bytes, double *flops);
+
+/* The kernels around the one that meets the keys. */
+typedef struct cm_attention_around {
+    const cm_kernel *join, *keys, *values; /* parts joined; present keys and values; NULL: none */
+    cm_grid rows, copies;
+} cm_attention_around;
+cm_status cm_cuda_attention_around_ready(cm_ctx *cx, cm_device *d, const cm_problem *p,
+                                         const cm_attention_tile *t, const cm_attention_args *a,
+                                         cm_attention_around *out) CM_MUST_USE;
+cm_status cm_cuda_attention_presents(const cm_run *r, const cm_attention_around *s,
+                                     cm_attention_args *a) CM_MUST_USE;
+
+/* The functions of the tactic for warp groups (attention_wgmma.c). */
+const char *cm_cuda_attention_wgmma_reject(const cm_problem *p);
+int cm_cuda_attention_wgmma_knobs(const cm_problem *p, cm_knobs *out);
+double cm_cuda_attention_wgmma_cost(const cm_problem *p, const cm_knobs *k);
+cm_status cm_cuda_attention_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena,
+                                        const cm_problem *p, const cm_knobs *k,
+                                        const void **state) CM_MUST_USE;
+cm_status cm_cuda_attention_wgmma_run(const cm_run *r) CM_MUST_USE;
 
 #endif

@@ -95,7 +95,7 @@ static void split_keys(const cm_problem *p, const cm_attention_tile *t, cm_atten
     cm_gpu_facts_of(&p->target, &facts);
     int64_t blocks = (int64_t)a->batch * a->kv_heads * a->spans * a->blocks;
     int64_t wanted = cm_ceil_div((int64_t)facts.multiprocessors * 2, blocks);
-    int64_t splits = blocks * 2 > facts.multiprocessors
+    int64_t splits = blocks * 2 > facts.multiprocessors || t->bulk
                          ? 1
                          : cm_min_i64(wanted, cm_ceil_div(a->total, SPLIT_KEYS));
     int64_t keys = cm_ceil_div(cm_ceil_div(a->total, splits), t->keys) * t->keys;
@@ -103,11 +103,20 @@ static void split_keys(const cm_problem *p, const cm_attention_tile *t, cm_atten
     a->splits = (int)cm_ceil_div(a->total, keys);
 }
 
+/* Are scores products times a positive scale, apart from causality? In bulk, what causality forbids takes no part, and
+ * rows for which that is wrong are done again. */
+static bool is_plain(const cm_problem *p, const cm_attention_tile *t)
+{
+    const cm_attention *a = &p->as.attention;
+    return !cm_cuda_attention_has(p, BIAS) && !cm_cuda_attention_has(p, MASK) && a->softcap == 0 &&
+           (t->bulk || !(a->causal && a->has_mask_value)) && a->scale > 0;
+}
+
 void cm_cuda_attention_place(const cm_problem *p, const cm_attention_tile *t, cm_attention_args *a)
 {
     const cm_attention *s = &p->as.attention;
     int rep = (int)(s->heads / s->kv_heads), q_len = (int)s->q_len;
-    int span = q_len < t->rows ? rep * q_len : q_len;
+    int span = q_len < t->rows && !t->bulk ? rep * q_len : q_len;
     *a = (cm_attention_args){.at_q = s->q,
                              .at_k = s->k,
                              .at_v = s->v,
@@ -137,19 +146,12 @@ void cm_cuda_attention_place(const cm_problem *p, const cm_attention_tile *t, cm
     }
     for (int i = 0; i < p->n_operands; i++)
         a->at_operand[i] = operand_of(p, p->operands[i]);
-    if (t->matrix && cm_cuda_attention_is_plain(p))
+    if (t->matrix && is_plain(p, t))
         a->unit *= s->scale;
     split_keys(p, t, a);
 }
 
-bool cm_cuda_attention_is_plain(const cm_problem *p)
-{
-    const cm_attention *a = &p->as.attention;
-    return !cm_cuda_attention_has(p, BIAS) && !cm_cuda_attention_has(p, MASK) && a->softcap == 0 &&
-           !(a->causal && a->has_mask_value) && a->scale > 0;
-}
-
-static bool in_vectors(const cm_heads *h)
+bool cm_cuda_heads_in_vectors(const cm_heads *h)
 {
     return h->dim == 1 && h->offset % 8 == 0 && h->batch % 8 == 0 && h->head % 8 == 0 &&
            h->seq % 8 == 0;
@@ -157,10 +159,10 @@ static bool in_vectors(const cm_heads *h)
 
 bool cm_cuda_attention_takes_vectors(const cm_problem *p, const cm_attention_args *a)
 {
-    return a->head_size % 8 == 0 && a->v_head_size % 8 == 0 && in_vectors(&a->at_q) &&
-           in_vectors(&a->at_k) && in_vectors(&a->at_v) &&
+    return a->head_size % 8 == 0 && a->v_head_size % 8 == 0 && cm_cuda_heads_in_vectors(&a->at_q) &&
+           cm_cuda_heads_in_vectors(&a->at_k) && cm_cuda_heads_in_vectors(&a->at_v) &&
            (!cm_cuda_attention_has(p, PAST_K) ||
-            (in_vectors(&a->at_past_k) && in_vectors(&a->at_past_v)));
+            (cm_cuda_heads_in_vectors(&a->at_past_k) && cm_cuda_heads_in_vectors(&a->at_past_v)));
 }
 
 /* ---- Text ----------------------------------------------------------------------------------- */
@@ -195,8 +197,7 @@ void cm_cuda_attention_text(cm_buf *b, const cm_problem *p, const cm_attention_t
                   element_of(p->in[V]->dtype), element_of(p->out[0]->dtype));
     cm_buf_printf(b, "#define D %d\n#define DV %d\n#define BLOCK_KEYS %d\n#define TILES %d\n", t->d,
                   t->dv, t->keys, t->tiles);
-    cm_buf_printf(b, "#define VECTORS %d\n#define PLAIN %d\n", vectors,
-                  cm_cuda_attention_is_plain(p));
+    cm_buf_printf(b, "#define VECTORS %d\n#define PLAIN %d\n", vectors, is_plain(p, t));
     if (cm_cuda_attention_has(p, BIAS))
         cm_buf_printf(b, "#define BIAST %s\n", element_of(p->in[BIAS]->dtype));
     put_flag(b, "MASK", cm_cuda_attention_has(p, MASK));

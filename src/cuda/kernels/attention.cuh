@@ -5,9 +5,15 @@
 // *span* is what blocks of rows lie in: all rows of a unit where heads have few queries, else those of one head.
 //
 // Specialised by macros: QT, KT, VT, YT (elements), D and DV (head sizes, padded), THREADS, BLOCK_ROWS, BLOCK_KEYS, and
+// PLAIN (1: scores are products times a positive scale, apart from causality), and
 // where there are such: BIAST, MASK, CAUSAL, SOFTCAP, FILL (forbidden scores become mask_value, else they take no
 // part), BIAS_LAST, SPLITS, EPILOGUE with OPERANDS(X).
 #pragma once
+
+#ifndef TEAM_OR // barriers of the threads that have rows: of the whole block
+#define TEAM_OR(x) __syncthreads_or(x)
+#define TEAM_SYNC() __syncthreads()
+#endif
 
 #define MAX_OPERANDS 8
 #define INFINITE __int_as_float(0x7f800000)
@@ -137,6 +143,40 @@ DEVICE i64 key_step(const heads &at, const heads &at_past, const attention_args 
     return s < a.past ? at_past.dim : at.dim;
 }
 
+// ---- Weights -----------------------------------------------------------------------------------
+
+DEVICE float exp2_fast(float x)
+{
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
+template <class T> DEVICE u32 pair_of(float low, float high)
+{
+    return (u32)from_float<T>(low).bits | (u32)from_float<T>(high).bits << 16;
+}
+#if __CUDA_ARCH__ >= 800
+template <> __device__ __forceinline__ u32 pair_of<f16>(float low, float high)
+{
+    u32 r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+}
+template <> __device__ __forceinline__ u32 pair_of<bf16>(float low, float high)
+{
+    u32 r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+}
+#endif
+
+// What a score weighs beside the largest. PLAIN: scores are not yet scaled, `unit` does it.
+DEVICE float weight_of(const attention_args &a, float score, float most)
+{
+    return exp2_fast(PLAIN ? score * a.unit - most * a.unit : (score - most) * a.unit);
+}
+
 // ---- Results -----------------------------------------------------------------------------------
 
 DEVICE void put(const attention_args &a, const query &q, int d, float v)
@@ -186,7 +226,7 @@ DEVICE double slow_score(const attention_args &a, const query &q, const masks &m
     return score_of<double>(a, m, key, sum * a.scale);
 }
 
-// One row in doubles, by all threads of a block: values that are not finite, scores that float32 cannot hold,
+// One row in doubles, by all THREADS: values that are not finite, scores that float32 cannot hold,
 // masks that leave a row nothing.
 static __device__ __noinline__ void slow_row(const attention_args &a, int unit, int row)
 {
@@ -206,13 +246,13 @@ static __device__ __noinline__ void slow_row(const attention_args &a, int unit, 
         undefined = undefined || s != s;
         most = s > most ? s : most;
     }
-    undefined = __syncthreads_or(undefined);
-    any = __syncthreads_or(any);
+    undefined = TEAM_OR(undefined);
+    any = TEAM_OR(any);
     held[t] = most;
-    __syncthreads();
+    TEAM_SYNC();
     for (int i = 0; i < THREADS; i++)
         most = held[i] > most ? held[i] : most;
-    __syncthreads();
+    TEAM_SYNC();
     if (undefined || !any || most == -INFINITE) {
         for (int d = t; d < a.v_head_size; d += THREADS)
             put(a, q, d, undefined ? INFINITE - INFINITE : 0.0f);
@@ -223,11 +263,11 @@ static __device__ __noinline__ void slow_row(const attention_args &a, int unit, 
         sum += s == -INFINITE ? 0 : exp(s - most);
     }
     held[t] = sum;
-    __syncthreads();
+    TEAM_SYNC();
     sum = 0;
     for (int i = 0; i < THREADS; i++)
         sum += held[i];
-    __syncthreads();
+    TEAM_SYNC();
     for (int from = 0; from < a.v_head_size; from += THREADS) {
         int d = from + t;
         double y = 0;
@@ -235,14 +275,14 @@ static __device__ __noinline__ void slow_row(const attention_args &a, int unit, 
             int n = a.total - first < THREADS ? a.total - first : THREADS;
             double s = t < n ? slow_score(a, q, m, unit, first + t) : -INFINITE;
             held[t] = s == -INFINITE ? 0 : exp(s - most) / sum;
-            __syncthreads();
+            TEAM_SYNC();
             for (int i = 0; i < n && d < a.v_head_size; i++) {
                 if (held[i] == 0)
                     continue;
                 const VT *v = key_row<VT>(a.v, a.at_v, a.past_v, a.at_past_v, a, unit, first + i);
                 y += held[i] * to_float(v[d * key_step(a.at_v, a.at_past_v, a, first + i)]);
             }
-            __syncthreads();
+            TEAM_SYNC();
         }
         if (d < a.v_head_size)
             put(a, q, d, (float)y);

@@ -17,32 +17,6 @@
 
 extern __shared__ __align__(16) u8 memory[];
 
-DEVICE float exp2_fast(float x)
-{
-    float r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
-
-template <class T> DEVICE u32 pair_of(float low, float high)
-{
-    return (u32)from_float<T>(low).bits | (u32)from_float<T>(high).bits << 16;
-}
-#if __CUDA_ARCH__ >= 800
-template <> __device__ __forceinline__ u32 pair_of<f16>(float low, float high)
-{
-    u32 r;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    return r;
-}
-template <> __device__ __forceinline__ u32 pair_of<bf16>(float low, float high)
-{
-    u32 r;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    return r;
-}
-#endif
-
 // ---- To shared memory --------------------------------------------------------------------------
 
 // One row of `size` elements (padded to SIZE) as vector number `vector`; absent rows are zeros.
@@ -194,17 +168,13 @@ DEVICE void soften(const attention_args &a, float (&s)[TILES][BLOCK_KEYS / 8][4]
             most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
             most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
             float base = most == -INFINITE ? 0.0f : most;
-            float factor = exp2_fast((w.most[t][r] - base) * a.unit);
+            float factor = weight_of(a, w.most[t][r], base);
             w.most[t][r] = most;
 #pragma unroll
             for (int n = 0; n < BLOCK_KEYS / 8; n++)
 #pragma unroll
                 for (int i = 2 * r; i < 2 * r + 2; i++) {
-#if PLAIN
-                    s[t][n][i] = exp2_fast(s[t][n][i] * a.unit - base * a.unit);
-#else
-                    s[t][n][i] = exp2_fast((s[t][n][i] - base) * a.unit);
-#endif
+                    s[t][n][i] = weight_of(a, s[t][n][i], base);
                     sum += s[t][n][i];
                 }
             w.sum[t][r] = w.sum[t][r] * factor + sum;
@@ -345,6 +315,7 @@ DEVICE bool weighs_forbidden(const attention_args &a, const warp_rows &w, bool b
 
 extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_constant__ attention_args a)
 {
+    wait_for_predecessor();
     share h = share_of(a);
     u32 queries = shared_address(memory), keys = queries + Q_BYTES, values = keys + K_BYTES;
     int row = threadIdx.x / 32 * 16 * TILES, end = end_of(a, h), first = h.from;

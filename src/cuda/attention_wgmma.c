@@ -1,0 +1,259 @@
+/* attention_wgmma.c -- attention of 16-bit elements on sm_90 with bulk copies and products of warp groups.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A block has 64 rows of queries for each of its warp groups. Long sequences want large blocks that have a
+ * multiprocessor to themselves, short ones several small ones on each. */
+#include "base/size.h"
+#include "cuda/attention.h"
+#include "cuda/epilogue_text.h"
+
+enum { LINE = 128, MOST_HEAD = 128, STATIC_BYTES = 4096 };
+enum { Q = CM_ATTENTION_Q, K, V };
+
+/* As knobs, in this order. */
+typedef struct {
+    int groups, keys, stages, per_multiprocessor;
+} setting;
+
+typedef struct {
+    uint64_t dims[4], strides[3];
+    uint32_t box[4];
+    int64_t offset; /* bytes */
+} box_map;
+
+typedef struct {
+    const cm_kernel *kernel;
+    cm_attention_around around;
+    cm_grid grid;
+    cm_attention_args args;
+    box_map maps[3];
+    cm_dtype dtype;
+} state;
+
+static setting setting_of(const cm_knobs *k)
+{
+    return (setting){k->v[0], k->v[1], k->v[2], k->v[3]};
+}
+
+static int round16(int64_t n)
+{
+    return (int)((n + 15) / 16 * 16);
+}
+
+static cm_attention_tile tile_of(const cm_problem *p, const setting *s)
+{
+    enum { ALIGN = 1024, BARRIERS = 256 };
+    const cm_attention *a = &p->as.attention;
+    int d = (int)cm_ceil_div(a->head_size, 64), dv = (int)cm_ceil_div(a->v_head_size, 64);
+    int lines = s->groups * 64 * (d > dv ? d : dv) + s->stages * s->keys * (d + dv);
+    return (cm_attention_tile){.file = "attention_wgmma",
+                               .matrix = true,
+                               .bulk = true,
+                               .threads = s->groups * 128 + (s->groups > 1 ? 128 : 32),
+                               .rows = s->groups * 64,
+                               .keys = s->keys,
+                               .tiles = 1,
+                               .d = round16(a->head_size),
+                               .dv = round16(a->v_head_size),
+                               .shared = ALIGN + BARRIERS + (size_t)(lines * LINE)};
+}
+
+/* ---- Choosing ------------------------------------------------------------------------------- */
+
+/* Can the copies be told where these heads lie? */
+static bool has_map(const cm_heads *h, int64_t batch, int64_t heads, int64_t seq)
+{
+    const int64_t dims[] = {seq, heads, batch}, strides[] = {h->seq, h->head, h->batch};
+    for (int i = 0; i < 3; i++)
+        if (dims[i] > 1 && (strides[i] <= 0 || strides[i] >= (int64_t)1 << 38))
+            return false;
+    return cm_cuda_heads_in_vectors(h);
+}
+
+const char *cm_cuda_attention_wgmma_reject(const cm_problem *p)
+{
+    const cm_attention *a = &p->as.attention;
+    const char *why = cm_cuda_attention_reject(p);
+    if (why)
+        return why;
+    if (p->target.level / 10 != 90)
+        return "these instructions are sm_90's own";
+    cm_dtype t = p->in[Q]->dtype;
+    if (t == CM_F32 || p->in[K]->dtype != t || p->in[V]->dtype != t)
+        return "queries, keys and values are not all of float16 or all of bfloat16";
+    if (a->past_len > 0)
+        return "past keys lie apart";
+    if (a->q_len < 1 || a->kv_len < 1)
+        return "there is nothing to copy";
+    if (a->head_size > MOST_HEAD || a->v_head_size > MOST_HEAD)
+        return "heads are larger than 128";
+    if (a->causal && a->has_mask_value && !a->bias_last &&
+        cm_cuda_attention_has(p, CM_ATTENTION_MASK))
+        return "masks may leave a row nothing but what causality forbids";
+    if (!has_map(&a->q, a->batch, a->heads, a->q_len) ||
+        !has_map(&a->k, a->batch, a->kv_heads, a->kv_len) ||
+        !has_map(&a->v, a->batch, a->kv_heads, a->kv_len))
+        return "heads do not begin at multiples of 16 bytes";
+    return NULL;
+}
+
+static const setting small_heads[] = {{1, 64, 2, 3}, {1, 128, 2, 2}, {2, 128, 2, 1}, {3, 128, 2, 1}},
+                     large_heads[] = {{1, 64, 2, 2}, {2, 128, 2, 1}, {2, 176, 2, 1}};
+
+int cm_cuda_attention_wgmma_knobs(const cm_problem *p, cm_knobs *out)
+{
+    const cm_attention *a = &p->as.attention;
+    bool small = a->head_size <= 64 && a->v_head_size <= 64;
+    const setting *all = small ? small_heads : large_heads;
+    int count = small ? CM_COUNT(small_heads) : CM_COUNT(large_heads), n = 0;
+    double ns[CM_COUNT(small_heads)];
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && a->q_len <= 64 * (all[i].groups - 1))
+            continue;
+        cm_knobs k = {{all[i].groups, all[i].keys, all[i].stages, all[i].per_multiprocessor}};
+        double cost = cm_cuda_attention_wgmma_cost(p, &k);
+        int at = n++;
+        for (; at > 0 && ns[at - 1] > cost; at--) {
+            ns[at] = ns[at - 1];
+            out[at] = out[at - 1];
+        }
+        ns[at] = cost;
+        out[at] = k;
+    }
+    return n;
+}
+
+/* What a multiprocessor reaches of its rate with these blocks, and what one needs to begin and end. */
+static double efficiency_of(const setting *s)
+{
+    return s->groups == 1 ? s->keys < 128 ? 0.4 : 0.42 : s->groups == 2 ? 0.55 : 0.58;
+}
+static const double BEGIN_NS = 1200;
+
+double cm_cuda_attention_wgmma_cost(const cm_problem *p, const cm_knobs *k)
+{
+    cm_gpu_facts facts;
+    cm_attention_args a;
+    setting s = setting_of(k);
+    cm_attention_tile t = tile_of(p, &s);
+    double bytes, flops;
+    cm_gpu_facts_of(&p->target, &facts);
+    cm_cuda_attention_place(p, &t, &a);
+    cm_cuda_attention_work(p, &bytes, &flops);
+    double blocks = (double)a.batch * a.kv_heads * a.spans * a.blocks;
+    double real = (double)a.batch * a.kv_heads * a.rep * a.q_len * a.total;
+    double tiles = (double)cm_ceil_div(a.total, t.keys);
+    double waste = blocks * t.rows * tiles * t.keys / real;
+    if (p->as.attention.causal)
+        waste = 1 + (waste - 1) * 2;
+    double rate = facts.half_tflops * 1000 / facts.multiprocessors * efficiency_of(&s);
+    double each = flops * waste / blocks / rate;
+    double busiest = (double)cm_ceil_div((int64_t)blocks, facts.multiprocessors);
+    /* One of several that are meant to share a multiprocessor waits more. */
+    double alone = busiest < s.per_multiprocessor ? 1.8 : 1;
+    double work = busiest * each * alone, memory = bytes / facts.read_gbs / 0.8;
+    return facts.launch_ns + BEGIN_NS + (memory > work ? memory : work);
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+static box_map map_of(const cm_heads *h, int64_t size, int64_t seq, int64_t heads, int64_t batch,
+                      int rows)
+{
+    const int64_t strides[] = {h->seq, h->head, h->batch};
+    const int64_t dims[] = {seq, heads, batch};
+    box_map m = {.dims = {(uint64_t)size}, .box = {64, (uint32_t)rows, 1, 1}, .offset = h->offset * 2};
+    for (int i = 0; i < 3; i++) {
+        m.dims[i + 1] = (uint64_t)dims[i];
+        m.strides[i] = dims[i] > 1 ? (uint64_t)strides[i] * 2 : i > 0 ? m.strides[i - 1] : LINE * 2;
+    }
+    return m;
+}
+
+/* A product's instruction: sums, `a` (a descriptor, or four registers of weights), b's descriptor. */
+static void put_product(cm_buf *b, const char *name, int n, const char *type, bool weights)
+{
+    int sums = n / 2, next = sums + (weights ? 4 : 1);
+    cm_buf_printf(b, "static __device__ __forceinline__ void %s(float (&d)[%d], %s, unsigned long long b%s)\n{\n",
+                  name, sums, weights ? "const unsigned *a" : "unsigned long long a",
+                  weights ? "" : ", int add");
+    cm_buf_printf(b, "    asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %%%d, 0;\\n\\t"
+                     "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
+                  next + 1, n, type, type);
+    for (int i = 0; i < sums; i++)
+        cm_buf_printf(b, "%s%%%d", i ? ", " : "", i);
+    if (weights)
+        cm_buf_printf(b, "}, {%%%d, %%%d, %%%d, %%%d}, %%%d, p, 1, 1, 1;\\n\\t}\"\n        : ", sums,
+                      sums + 1, sums + 2, sums + 3, next);
+    else
+        cm_buf_printf(b, "}, %%%d, %%%d, p, 1, 1, 0, 0;\\n\\t}\"\n        : ", sums, next);
+    for (int i = 0; i < sums; i++)
+        cm_buf_printf(b, "%s\"+f\"(d[%d])", i ? ", " : "", i);
+    cm_buf_printf(b, "\n        : %s, \"l\"(b), \"r\"(%s));\n}\n",
+                  weights ? "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])" : "\"l\"(a)",
+                  weights ? "1" : "add");
+}
+
+static bool hands_out_vectors(const cm_problem *p)
+{
+    const cm_attention *a = &p->as.attention;
+    return !p->epilogue && cm_dtype_size(p->out[0]->dtype) == 2 && a->v_head_size % 8 == 0 &&
+           cm_cuda_heads_in_vectors(&a->y);
+}
+
+static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const setting *s,
+                         const cm_attention_tile *t, state *to)
+{
+    cm_buf b;
+    cm_buf_init(&b, cx->allocator);
+    cm_cuda_attention_text(&b, p, t, &to->args, true);
+    put_product(&b, "multiply_scores", t->keys, cm_element_text(to->dtype), false);
+    put_product(&b, "multiply_values", t->dv, cm_element_text(to->dtype), true);
+    cm_buf_printf(&b,
+                  "#define GROUPS %d\n#define STAGES %d\n#define PER_MULTIPROCESSOR %d\n"
+                  "#define Y_VECTORS %d\n",
+                  s->groups, s->stages, s->per_multiprocessor, hands_out_vectors(p));
+    cm_kernel_text text = {t->file, cm_buf_text(&b), "attention", true};
+    cm_status st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &text, t->shared, &to->kernel);
+    cm_buf_deinit(&b);
+    return st;
+}
+
+cm_status cm_cuda_attention_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena,
+                                        const cm_problem *p, const cm_knobs *k, const void **out)
+{
+    const cm_attention *x = &p->as.attention;
+    setting set = setting_of(k);
+    cm_attention_tile t = tile_of(p, &set);
+    state *s;
+    CM_NEW(cx, arena, s, state);
+    cm_attention_args *a = &s->args;
+    cm_cuda_attention_place(p, &t, a);
+    s->dtype = p->in[Q]->dtype;
+    s->maps[Q] = map_of(&x->q, x->head_size, x->q_len, x->heads, x->batch, t.rows);
+    s->maps[K] = map_of(&x->k, x->head_size, x->kv_len, x->kv_heads, x->batch, t.keys);
+    s->maps[V] = map_of(&x->v, x->v_head_size, x->kv_len, x->kv_heads, x->batch, t.keys);
+    int64_t units = (int64_t)a->batch * a->kv_heads;
+    s->grid = (cm_grid){.blocks = {(unsigned)(units * a->spans * a->blocks)},
+                        .threads = {(unsigned)t.threads},
+                        .shared = t.shared,
+                        .overlaps = true};
+    *out = s;
+    CM_TRY(compile(cx, d, p, &set, &t, s));
+    return cm_cuda_attention_around_ready(cx, d, p, &t, a, &s->around);
+}
+
+cm_status cm_cuda_attention_wgmma_run(const cm_run *r)
+{
+    const state *s = r->state;
+    cm_attention_args a = s->args;
+    cm_tensor_map maps[3];
+    cm_cuda_attention_point(r, &a);
+    for (int i = 0; i < 3; i++) {
+        const box_map *m = &s->maps[i];
+        CM_TRY(cm_gpu_tensor_map(r->cx, r, s->dtype, 4, (const char *)r->in[i] + m->offset, m->dims,
+                                 m->strides, m->box, LINE, &maps[i]));
+    }
+    CM_TRY(cm_cuda_attention_presents(r, &s->around, &a));
+    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&maps[Q], &maps[K], &maps[V], &a});
+}

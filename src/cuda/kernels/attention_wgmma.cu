@@ -1,0 +1,400 @@
+// attention_wgmma.cu -- attention of 16-bit elements on sm_90: one thread fills shared memory by bulk copies, GROUPS warp
+// groups have 64 rows of queries each; scores and weights never leave registers.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Beside what attention.cuh wants: GROUPS, STAGES, PER_MULTIPROCESSOR, PLAIN (scores are products times a positive scale, apart
+// from causality), Y_VECTORS (results lie in whole vectors of 16 bytes), and
+//   multiply_scores(s, q, k, add): s (+)= q k^T, 64 rows by BLOCK_KEYS from 16 of D, both from shared memory;
+//   multiply_values(o, p, v): o += p v, 64 rows by DV from 16 keys, the weights from registers.
+//
+// Operands lie in shared memory in blocks of 64 columns with 128-byte swizzling: a line of 128 bytes for each row. While the
+// scores of a tile of keys become weights the products of the tile before are under way, and those of the other groups.
+#include "common.cuh"
+#include "ptx_matrix.cuh"
+#include "ptx_bulk.cuh"
+#include "ptx_groups.cuh"
+
+#define THREADS (GROUPS * 128) // that have rows
+#define BLOCK_ROWS (GROUPS * 64)
+#define TEAM_SYNC() named_sync(1, THREADS)
+#define TEAM_OR(x) named_or(1, THREADS, x)
+#include "attention.cuh"
+
+enum {
+    LINE = 128, // bytes
+    ALL_THREADS = THREADS + (GROUPS > 1 ? 128 : 32), // one of the last fills
+    D_BLOCKS = (D + 63) / 64,
+    DV_BLOCKS = (DV + 63) / 64,
+    Q_BLOCK = BLOCK_ROWS * LINE,
+    K_BLOCK = BLOCK_KEYS * LINE,
+    Q_BYTES = D_BLOCKS * Q_BLOCK,
+    Q_ROOM = (D_BLOCKS > DV_BLOCKS ? D_BLOCKS : DV_BLOCKS) * Q_BLOCK, // results leave through it
+    K_BYTES = D_BLOCKS * K_BLOCK,
+    V_BYTES = DV_BLOCKS * K_BLOCK,
+    FIRST_TURN = 5, // named barriers: 1 of all groups, from 2 on of each, from 5 on turns
+    ALONE = PER_MULTIPROCESSOR == 1 && GROUPS > 1,
+};
+
+struct places {
+    u32 q, k, v, q_full, k_full, k_empty, v_full, v_empty; // in shared memory; k, v and barriers: of STAGES
+};
+
+DEVICE places lay_out(char *shared)
+{
+    u32 base = shared_address(shared);
+    places s;
+    s.q = base + (1024 - base % 1024) % 1024;
+    s.k = s.q + Q_ROOM;
+    s.v = s.k + STAGES * K_BYTES;
+    s.q_full = s.v + STAGES * V_BYTES;
+    s.k_full = s.q_full + 8;
+    s.k_empty = s.k_full + STAGES * 8;
+    s.v_full = s.k_empty + STAGES * 8;
+    s.v_empty = s.v_full + STAGES * 8;
+    if (threadIdx.x == 0) {
+        barrier_init(s.q_full, 1);
+        for (int i = 0; i < STAGES; i++) {
+            barrier_init(s.k_full + i * 8, 1);
+            barrier_init(s.v_full + i * 8, 1);
+            barrier_init(s.k_empty + i * 8, GROUPS);
+            barrier_init(s.v_empty + i * 8, GROUPS);
+        }
+        barriers_made();
+    }
+    __syncthreads();
+    return s;
+}
+
+// ---- To shared memory --------------------------------------------------------------------------
+
+// A tile of keys or values when its place is free.
+template <int BLOCKS>
+DEVICE void fill_tile(const tensor_map &from, u32 to, u32 full, u32 empty, int i, int key, int head, int batch)
+{
+    u32 slot = i % STAGES;
+    barrier_wait(empty + slot * 8, (i / STAGES & 1) ^ 1);
+    barrier_expect(full + slot * 8, BLOCKS * K_BLOCK);
+    for (int b = 0; b < BLOCKS; b++)
+        copy_box_4d(to + (slot * BLOCKS + b) * K_BLOCK, from, full + slot * 8, b * 64, key, head, batch);
+}
+
+DEVICE void fill(const tensor_map &q, const tensor_map &k, const tensor_map &v, const attention_args &a,
+                 const share &h, int tiles, const places &s)
+{
+    query from = query_of(a, h.unit, h.row);
+    int head = h.unit % a.kv_heads;
+    wait_for_predecessor();
+    barrier_expect(s.q_full, Q_BYTES);
+    for (int b = 0; b < D_BLOCKS; b++)
+        copy_box_4d(s.q + b * Q_BLOCK, q, s.q_full, b * 64, from.at, from.head, from.batch);
+    for (int i = 0; i < tiles; i++) {
+        fill_tile<D_BLOCKS>(k, s.k, s.k_full, s.k_empty, i, i * BLOCK_KEYS, head, from.batch);
+        fill_tile<DV_BLOCKS>(v, s.v, s.v_full, s.v_empty, i, i * BLOCK_KEYS, head, from.batch);
+    }
+}
+
+// ---- Products ----------------------------------------------------------------------------------
+
+// A matrix in shared memory as products want it told: 8 lines repeat every 1024 bytes; across (lines are of k), the next 64
+// columns are `leading` bytes further.
+DEVICE u64 described(u32 at, u32 leading)
+{
+    return (u64)(at >> 4 & 0x3fff) | (u64)(leading >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
+}
+
+// Nothing that products write or read is moved across this.
+template <int N> DEVICE void keep(float (&x)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+f"(x[i])::"memory");
+}
+template <int N> DEVICE void keep(u32 (&x)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+r"(x[i])::"memory");
+}
+
+DEVICE void begin_scores(float (&s)[BLOCK_KEYS / 2], u32 q, u32 k)
+{
+#pragma unroll
+    for (int d = 0; d < D / 16; d++)
+        multiply_scores(s, described(q + d / 4 * Q_BLOCK + d % 4 * 32, 16),
+                        described(k + d / 4 * K_BLOCK + d % 4 * 32, 16), d > 0);
+    products_end_group();
+}
+
+DEVICE void begin_values(float (&o)[DV / 2], const u32 (&p)[BLOCK_KEYS / 4], u32 v)
+{
+#pragma unroll
+    for (int j = 0; j < BLOCK_KEYS / 16; j++)
+        multiply_values(o, p + 4 * j, described(v + j * 16 * LINE, K_BLOCK));
+    products_end_group();
+}
+
+// ---- Softmax -----------------------------------------------------------------------------------
+
+// Of a thread's two rows: l / 4 and 8 further, of its warp's 16.
+struct two_rows {
+    float most[2], sum[2];
+    masks mask[2];
+    int fewest; // keys that both of the rows see
+};
+
+// Products become scores.
+DEVICE void mask_scores(const attention_args &a, const share &h, const two_rows &w, int first,
+                        float (&s)[BLOCK_KEYS / 2])
+{
+    int key = first + threadIdx.x % 4 * 2;
+#if PLAIN
+    if (first + BLOCK_KEYS <= w.fewest)
+        return;
+#endif
+#pragma unroll
+    for (int i = 0; i < BLOCK_KEYS / 2; i++) {
+        int k = key + i / 4 * 8 + i % 2;
+        const masks &m = w.mask[i / 2 % 2];
+#if PLAIN
+        if (k >= m.sees)
+            s[i] = -INFINITE;
+#else
+        s[i] = k < h.to ? score_of(a, m, k, s[i] * a.scale) : -INFINITE;
+#endif
+    }
+}
+
+// Scores become weights; factor: what was summed up is to be multiplied by.
+DEVICE void soften(const attention_args &a, float (&s)[BLOCK_KEYS / 2], two_rows &w, float (&factor)[2])
+{
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float most = w.most[r], sum = 0;
+#pragma unroll
+        for (int i = 2 * r; i < BLOCK_KEYS / 2; i += 4)
+            most = fmaxf(most, fmaxf(s[i], s[i + 1]));
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
+        float base = most == -INFINITE ? 0.0f : most;
+        factor[r] = weight_of(a, w.most[r], base);
+        w.most[r] = most;
+#pragma unroll
+        for (int i = 2 * r; i < BLOCK_KEYS / 2; i += 4) {
+            s[i] = weight_of(a, s[i], base);
+            s[i + 1] = weight_of(a, s[i + 1], base);
+            sum += s[i] + s[i + 1];
+        }
+        w.sum[r] = w.sum[r] * factor[r] + sum;
+    }
+}
+
+DEVICE void shorten(const float (&s)[BLOCK_KEYS / 2], u32 (&p)[BLOCK_KEYS / 4])
+{
+#pragma unroll
+    for (int i = 0; i < BLOCK_KEYS / 4; i++)
+        p[i] = pair_of<QT>(s[2 * i], s[2 * i + 1]);
+}
+
+// ---- One block ---------------------------------------------------------------------------------
+
+// The groups issue their products one after the other, so that one's weights are computed beside another's products.
+DEVICE void take_turn(int group)
+{
+    if (GROUPS > 1)
+        named_sync(FIRST_TURN + group, 256);
+}
+DEVICE void pass_turn(int group, bool last)
+{
+    if (GROUPS > 1 && !(last && group == GROUPS - 1))
+        named_arrive(FIRST_TURN + (group + 1) % GROUPS, 256);
+}
+
+DEVICE void was_read(u32 empty, int i)
+{
+    if (threadIdx.x % 128 == 0)
+        barrier_arrive(empty + i % STAGES * 8);
+}
+
+// Weighted values of all keys, not yet divided by the sum of weights.
+DEVICE void meet_keys(const attention_args &a, const share &h, const places &at, int tiles, int group,
+                      two_rows &w, float (&o)[DV / 2])
+{
+    float s[BLOCK_KEYS / 2], factor[2];
+    u32 p[BLOCK_KEYS / 4], q = at.q + group * 64 * LINE;
+    if (group == GROUPS - 1 && tiles > 1)
+        pass_turn(group, false);
+    barrier_wait(at.q_full, 0);
+    barrier_wait(at.k_full, 0);
+    products_begin();
+    begin_scores(s, q, at.k);
+    products_wait<0>();
+    keep(s);
+    was_read(at.k_empty, 0);
+    mask_scores(a, h, w, 0, s);
+    soften(a, s, w, factor);
+    shorten(s, p);
+    for (int i = 1; i < tiles; i++) {
+        u32 k_slot = i % STAGES, v_slot = (i - 1) % STAGES;
+        barrier_wait(at.v_full + v_slot * 8, (i - 1) / STAGES & 1);
+        barrier_wait(at.k_full + k_slot * 8, i / STAGES & 1);
+        take_turn(group);
+        keep(o);
+        keep(p);
+        products_begin();
+        begin_scores(s, q, at.k + k_slot * K_BYTES);
+        begin_values(o, p, at.v + v_slot * V_BYTES);
+        pass_turn(group, i == tiles - 1);
+        products_wait<1>();
+        keep(s);
+        was_read(at.k_empty, i);
+        mask_scores(a, h, w, i * BLOCK_KEYS, s);
+        soften(a, s, w, factor);
+        products_wait<0>();
+        keep(o);
+        keep(p);
+        was_read(at.v_empty, i - 1);
+#pragma unroll
+        for (int d = 0; d < DV / 2; d++)
+            o[d] *= factor[d / 2 % 2];
+        shorten(s, p);
+    }
+    u32 v_slot = (tiles - 1) % STAGES;
+    barrier_wait(at.v_full + v_slot * 8, (tiles - 1) / STAGES & 1);
+    keep(o);
+    keep(p);
+    products_begin();
+    begin_values(o, p, at.v + v_slot * V_BYTES);
+    products_wait<0>();
+    keep(o);
+}
+
+DEVICE void begin(const attention_args &a, const share &h, int row, two_rows &w, float (&o)[DV / 2])
+{
+    w.fewest = a.total;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        int at = row + r * 8;
+        w.mask[r] = masks_of(a, query_of(a, h.unit, h.row + (at < h.rows ? at : 0)));
+        w.mask[r].sees = w.mask[r].sees < a.total ? w.mask[r].sees : a.total;
+        w.fewest = w.fewest < w.mask[r].sees ? w.fewest : w.mask[r].sees;
+        w.most[r] = -INFINITE;
+        w.sum[r] = 0;
+    }
+#pragma unroll
+    for (int d = 0; d < DV / 2; d++)
+        o[d] = 0;
+}
+
+// ---- Results -----------------------------------------------------------------------------------
+
+// Divides a row's sums; false: it is to be done again in doubles. Keys that causality forbids weigh something where they
+// have a value and no score is far above it.
+DEVICE bool divide(const attention_args &a, const two_rows &w, int r, float (&o)[DV / 2])
+{
+    float sum = w.sum[r];
+    sum += __shfl_xor_sync(~0u, sum, 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    float factor = 1.0f / sum;
+    bool good = is_good(sum);
+#if defined CAUSAL && defined FILL && !defined BIAS_LAST
+    good = good && w.most[r] * (PLAIN ? a.scale : 1.0f) > a.mask_value + 104.0f;
+#endif
+#pragma unroll
+    for (int i = 2 * r; i < DV / 2; i += 4)
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            o[i + k] *= factor;
+            good = good && fabsf(o[i + k]) < INFINITE;
+        }
+    return good;
+}
+
+#if Y_VECTORS
+// Through the shared memory of the group's queries, by full lines; `row`: the warp's first.
+DEVICE void hand_out(const attention_args &a, const share &h, u32 q, int row, const float (&o)[DV / 2])
+{
+    int lane = threadIdx.x % 32;
+    u32 own = q + row * LINE;
+    named_sync(2 + row / 64, 128); // nobody's products read them any more
+#pragma unroll
+    for (int i = 0; i < DV / 2; i += 2) {
+        int line = lane / 4 + i / 2 % 2 * 8, chunk = i / 4 % 8;
+        store_shared4(own + i / 32 * Q_BLOCK + line * LINE + (chunk ^ line % 8) * 16 + lane % 4 * 4,
+                      pair_of<YT>(o[i], o[i + 1]));
+    }
+    __syncwarp();
+    query first = query_of(a, h.unit, h.row);
+    YT *y = (YT *)a.y + place_of(a.at_y, first.batch, first.head, first.at + row);
+    int chunks = a.v_head_size / 8;
+#pragma unroll
+    for (int i = 0; i < 16 * (DV / 8); i += 32) {
+        int line = (i + lane) / (DV / 8), chunk = (i + lane) % (DV / 8);
+        if (row + line < h.rows && chunk < chunks)
+            *(uint4 *)(y + line * a.at_y.seq + chunk * 8) =
+                load_shared16(own + chunk / 8 * Q_BLOCK + line * LINE + (chunk % 8 ^ line % 8) * 16);
+    }
+}
+#else
+DEVICE void hand_out(const attention_args &a, const share &h, u32 q, int row, const float (&o)[DV / 2])
+{
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < DV / 2; i++) {
+        int line = row + lane / 4 + i / 2 % 2 * 8, d = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        if (line < h.rows && d < a.v_head_size)
+            put(a, query_of(a, h.unit, h.row + line), d, o[i]);
+    }
+}
+#endif
+
+DEVICE int tiles_of(const attention_args &a, const share &h)
+{
+    int end = h.to;
+#if defined CAUSAL && !(defined FILL && defined BIAS_LAST)
+    int seen = most_seen(a, h);
+    end = seen < end ? seen : end;
+#endif
+    return end > 0 ? (end + BLOCK_KEYS - 1) / BLOCK_KEYS : 1;
+}
+
+extern "C" __global__ void __launch_bounds__(ALL_THREADS, PER_MULTIPROCESSOR)
+    attention(const __grid_constant__ tensor_map q, const __grid_constant__ tensor_map k,
+              const __grid_constant__ tensor_map v, const __grid_constant__ attention_args a)
+{
+    extern __shared__ __align__(1024) char shared[];
+    __shared__ u8 bad[BLOCK_ROWS];
+    places at = lay_out(shared);
+    share h = share_of(a);
+    int group = threadIdx.x / 128, tiles = tiles_of(a, h);
+    if (group == GROUPS) {
+        if (ALONE)
+            fewer_registers<GROUPS == 3 ? 32 : 24>();
+        if (threadIdx.x == THREADS)
+            fill(q, k, v, a, h, tiles, at);
+        return;
+    }
+    if (ALONE)
+        more_registers<GROUPS == 3 ? 160 : 240>();
+    if (threadIdx.x < BLOCK_ROWS)
+        bad[threadIdx.x] = 0;
+    wait_for_predecessor();
+    int row = threadIdx.x / 32 * 16, own = row + threadIdx.x % 32 / 4;
+    two_rows w;
+    float o[DV / 2];
+    begin(a, h, own, w, o);
+    meet_keys(a, h, at, tiles, group, w, o);
+    bool good[2];
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+        good[r] = divide(a, w, r, o) || own + r * 8 >= h.rows;
+    hand_out(a, h, at.q, row, o);
+    if (!TEAM_OR(!(good[0] && good[1])))
+        return;
+    for (int r = 0; r < 2; r++)
+        if (!good[r])
+            bad[own + r * 8] = 1;
+    TEAM_SYNC();
+    for (int i = 0; i < h.rows; i++)
+        if (bad[i])
+            slow_row(a, h.unit, h.row + i);
+}

@@ -15,7 +15,7 @@
 #include "ops/problem.h"
 #include "plan/backend.h"
 
-enum { MOST_TRIALS = 256, REPEATS = 10, MOST = 16, FEW = 64 };
+enum { MOST_TRIALS = 256, REPEATS = 20, MOST = 16, FEW = 64 };
 
 #define HEADS(h, kv, d)                                                                            \
     "q_num_heads=" #h ", kv_num_heads=" #kv ", head_size=" #d ", v_head_size=" #d
@@ -29,6 +29,10 @@ static const char *const texts[] = {
     "x: f16[4096,32000]\ny = Softmax(x)\nreturn y\n",
     "x: f16[16,64,512,512]\ny = Softmax(x) {axis=1}\nreturn y\n",
     "x: f16[65536,768]\n@s = f16[768] random 1\n@b = f16[768] random 2\n"
+    "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+    "x: f16[3072,768]\n@s = f16[768] random 1\n@b = f16[768] random 2\n"
+    "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+    "x: f16[128,768]\n@s = f16[768] random 1\n@b = f16[768] random 2\n"
     "y = LayerNormalization(x, @s, @b)\nreturn y\n",
     "x: f32[65536,1024]\n@s = f32[1024] random 1\n@b = f32[1024] random 2\n"
     "y = LayerNormalization(x, @s, @b)\nreturn y\n",
@@ -46,6 +50,11 @@ static const char *const texts[] = {
     SELF(8, 2048, 6144, 16, 128, "offsets=[0,2048,4096]"),
     SELF(8, 2048, 6144, 16, 128, "is_causal=1, offsets=[0,2048,4096]"),
     SELF(8, 384, 2304, 12, 64, "offsets=[0,768,1536]"),
+    SELF(32, 384, 2304, 12, 64, "offsets=[0,768,1536]"),
+    SELF(1, 128, 2304, 12, 64, "offsets=[0,768,1536]"),
+    SELF(1, 384, 3072, 16, 64, "offsets=[0,1024,2048]"),
+    SELF(32, 197, 2304, 12, 64, "offsets=[0,768,1536]"),
+    SELF(1, 197, 2304, 12, 64, "offsets=[0,768,1536]"),
     "q: f16[8,1,4096]\nk: f16[8,8,8192,128]\nv: f16[8,8,8192,128]\ny = cameo.Attention(q, k, v) "
     "{" HEADS(32, 8, 128) ", scale=0.1, k_layout=\"bhsd\", v_layout=\"bhsd\"}\nreturn y\n",
     "x: f32[8,1024,3072]\ny = cameo.Attention(x, x, x) {" HEADS(
@@ -346,8 +355,8 @@ static void time_trial(cm_ctx *cx, const trial *x, cm_mark *from, cm_mark *to)
                 .fault = (uint32_t *)memory,
                 .fault_code = 1};
     double ns = measure(cx, x, &r, 0, from, to);
-    printf("  %-24s %4d %4d %9.1f us (model %9.1f)  %6.0f GB/s  %.2f of a copy", x->tactic->name,
-           x->knobs.v[0], x->knobs.v[1], ns / 1000, x->tactic->cost(p, &x->knobs) / 1000,
+    printf("  %-24s %4d %4d %2d %2d %9.1f us (model %9.1f)  %6.0f GB/s  %.2f of a copy", x->tactic->name,
+           x->knobs.v[0], x->knobs.v[1], x->knobs.v[2], x->knobs.v[3], ns / 1000, x->tactic->cost(p, &x->knobs) / 1000,
            n->bytes / ns, n->copy_ns / ns);
     printf(n->flops > 0 ? "  %.0f TFLOP/s\n" : "\n", n->flops / ns / 1000);
 }

@@ -97,7 +97,10 @@ const char *cm_cuda_attention_wgmma_reject(const cm_problem *p)
     return NULL;
 }
 
-static const setting small_heads[] = {{1, 64, 2, 3}, {1, 128, 2, 2}, {2, 128, 2, 1}, {3, 128, 2, 1}},
+static const setting small_heads[] = {{1, 64, 2, 3},
+                                      {1, 128, 2, 2},
+                                      {2, 128, 2, 1},
+                                      {3, 128, 2, 1}},
                      large_heads[] = {{1, 64, 2, 2}, {2, 128, 2, 1}, {2, 176, 2, 1}};
 
 int cm_cuda_attention_wgmma_knobs(const cm_problem *p, cm_knobs *out)
@@ -162,7 +165,8 @@ static box_map map_of(const cm_heads *h, int64_t size, int64_t seq, int64_t head
 {
     const int64_t strides[] = {h->seq, h->head, h->batch};
     const int64_t dims[] = {seq, heads, batch};
-    box_map m = {.dims = {(uint64_t)size}, .box = {64, (uint32_t)rows, 1, 1}, .offset = h->offset * 2};
+    box_map m = {
+        .dims = {(uint64_t)size}, .box = {64, (uint32_t)rows, 1, 1}, .offset = h->offset * 2};
     for (int i = 0; i < 3; i++) {
         m.dims[i + 1] = (uint64_t)dims[i];
         m.strides[i] = dims[i] > 1 ? (uint64_t)strides[i] * 2 : i > 0 ? m.strides[i - 1] : LINE * 2;
@@ -174,16 +178,20 @@ static box_map map_of(const cm_heads *h, int64_t size, int64_t seq, int64_t head
 static void put_product(cm_buf *b, const char *name, int n, const char *type, bool weights)
 {
     int sums = n / 2, next = sums + (weights ? 4 : 1);
-    cm_buf_printf(b, "static __device__ __forceinline__ void %s(float (&d)[%d], %s, unsigned long long b%s)\n{\n",
+    cm_buf_printf(b,
+                  "static __device__ __forceinline__ void %s(float (&d)[%d], %s, unsigned long "
+                  "long b%s)\n{\n",
                   name, sums, weights ? "const unsigned *a" : "unsigned long long a",
                   weights ? "" : ", int add");
-    cm_buf_printf(b, "    asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %%%d, 0;\\n\\t"
-                     "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
+    cm_buf_printf(b,
+                  "    asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, %%%d, 0;\\n\\t"
+                  "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {",
                   next + 1, n, type, type);
     for (int i = 0; i < sums; i++)
         cm_buf_printf(b, "%s%%%d", i ? ", " : "", i);
     if (weights)
-        cm_buf_printf(b, "}, {%%%d, %%%d, %%%d, %%%d}, %%%d, p, 1, 1, 1;\\n\\t}\"\n        : ", sums,
+        cm_buf_printf(b,
+                      "}, {%%%d, %%%d, %%%d, %%%d}, %%%d, p, 1, 1, 1;\\n\\t}\"\n        : ", sums,
                       sums + 1, sums + 2, sums + 3, next);
     else
         cm_buf_printf(b, "}, %%%d, %%%d, p, 1, 1, 0, 0;\\n\\t}\"\n        : ", sums, next);
@@ -214,7 +222,8 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const se
                   "#define Y_VECTORS %d\n",
                   s->groups, s->stages, s->per_multiprocessor, hands_out_vectors(p));
     cm_kernel_text text = {t->file, cm_buf_text(&b), "attention", true};
-    cm_status st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &text, t->shared, &to->kernel);
+    cm_status st =
+        b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &text, t->shared, &to->kernel);
     cm_buf_deinit(&b);
     return st;
 }

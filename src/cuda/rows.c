@@ -8,7 +8,7 @@
 
 #include "base/size.h"
 
-enum { BLOCK = 128, MOST_THREADS = 512, HELD_ELEMS = 16, MOST_HELD_ELEMS = 32 };
+enum { BLOCK = 128, MOST_THREADS = 512, MOST_HELD_BYTES = 64, MOST_HELD_ELEMS = 32 };
 
 /* Knob 0: threads to a row. */
 typedef struct {
@@ -55,15 +55,22 @@ static const char *reject(const cm_problem *p)
     return a.at_x.col != 1 && !cm_cuda_lanes_reject(p) ? "rows lie side by side" : NULL;
 }
 
-/* As few threads as hold a row in few registers; more where there are few rows. */
+/* Elements that a thread of one row best holds. */
+static int64_t best_held(const cm_problem *p)
+{
+    return MOST_HELD_BYTES / 16 * vector_of(p);
+}
+
+/* As few threads as hold a row, up to a warp, which needs no barriers; more where there are few rows. */
 static int knobs(const cm_problem *p, cm_knobs *out)
 {
     const cm_rows *r = &p->as.rows;
     cm_gpu_facts facts;
     cm_gpu_facts_of(&p->target, &facts);
-    int64_t vector = vector_of(p), threads = 4, wanted = (int64_t)facts.multiprocessors * 1024;
-    while (threads < MOST_THREADS && (r->cols > threads * HELD_ELEMS ||
-                                      (r->cols > threads * vector && r->rows * threads < wanted)))
+    int64_t vector = vector_of(p), threads = 4, wanted = (int64_t)facts.multiprocessors * 512;
+    int64_t most = best_held(p);
+    while (threads < MOST_THREADS &&
+           (r->cols > threads * most || (r->cols > threads * vector && r->rows * threads < wanted)))
         threads *= 2;
     out[0] = (cm_knobs){{(int32_t)threads}};
     if (threads == MOST_THREADS || threads < 64 || r->cols <= threads * vector)
@@ -109,18 +116,23 @@ static bool takes_vectors(const cm_problem *p, const cm_rows_args *a)
     return true;
 }
 
-static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, int threads, bool vectors,
-                         const char *entry, const cm_kernel **out)
+static int rows_of(int threads)
 {
+    return threads <= 32 ? BLOCK / threads : 1;
+}
+
+static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_rows_args *a,
+                         int threads, bool vectors, const char *entry, const cm_kernel **out)
+{
+    int held = held_by(p, threads);
     cm_buf b;
     cm_buf_init(&b, cx->allocator);
-    cm_cuda_rows_text(&b, p);
-    cm_buf_printf(&b, "#define VECTORS %d\n#define THREADS %d\n#define ROWS %d\n#define HELD %d\n",
-                  vectors, threads,
-                  threads < 32    ? BLOCK / threads
-                  : threads == 32 ? BLOCK / 32
-                                  : 1,
-                  held_by(p, threads));
+    cm_cuda_rows_text(&b, p, a);
+    cm_buf_printf(&b,
+                  "#define VECTORS %d\n#define THREADS %d\n#define ROWS %d\n#define HELD %d\n"
+                  "#define FULL %d\n",
+                  vectors, threads, rows_of(threads), held,
+                  vectors && p->as.rows.cols == (int64_t)held * vector_of(p) * threads);
     cm_kernel_text t = {.file = "rows", .defines = cm_buf_text(&b), .entry = entry};
     cm_status st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, out);
     cm_buf_deinit(&b);
@@ -141,7 +153,7 @@ static void set_tables(const cm_problem *p, cm_rows_args *a)
 static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                        const cm_knobs *k, const void **out)
 {
-    int threads = k->v[0], rows = threads <= 32 ? BLOCK / threads : 1;
+    int threads = k->v[0], rows = rows_of(threads);
     state *s = cm_new(arena, state);
     if (!s)
         return cm_fail_memory(cx);
@@ -149,13 +161,14 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     set_tables(p, &s->args);
     s->grid =
         (cm_grid){.blocks = {(unsigned)cm_min_i64(INT32_MAX, cm_ceil_div(p->as.rows.rows, rows))},
-                  .threads = {(unsigned)(threads * rows)}};
+                  .threads = {(unsigned)(threads * rows)},
+                  .overlaps = true};
     if (takes_vectors(p, &s->args))
-        CM_TRY(compile(cx, d, p, threads, true, "rows", &s->vectors));
+        CM_TRY(compile(cx, d, p, &s->args, threads, true, "rows", &s->vectors));
     if (p->as.rows.mask_index >= 0)
-        CM_TRY(compile(cx, d, p, threads, false, "count_mask", &s->count));
+        CM_TRY(compile(cx, d, p, &s->args, threads, false, "count_mask", &s->count));
     *out = s;
-    return compile(cx, d, p, threads, false, "rows", &s->scalars);
+    return compile(cx, d, p, &s->args, threads, false, "rows", &s->scalars);
 }
 
 static bool is_aligned(const cm_rows_args *a)

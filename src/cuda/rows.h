@@ -40,7 +40,7 @@ const char *cm_cuda_rows_place(const cm_problem *p, int lanes, cm_rows_args *a);
 /* The same for groups of channels, which `last` says are innermost. rows_group.c */
 const char *cm_cuda_rows_place_groups(const cm_problem *p, cm_rows_args *a, bool *last);
 /* Definitions that every kernel of rows wants. */
-void cm_cuda_rows_text(cm_buf *b, const cm_problem *p);
+void cm_cuda_rows_text(cm_buf *b, const cm_problem *p, const cm_rows_args *a);
 /* The pointers of a run. */
 void cm_cuda_rows_point(const cm_run *r, cm_rows_args *a);
 /* Bytes that pass through memory once. */

@@ -122,13 +122,13 @@ typedef struct {
     cm_rows_args args;
 } state;
 
-static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, bool last, int width,
-                         const cm_kernel **out)
+static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_rows_args *a,
+                         bool last, int width, const cm_kernel **out)
 {
     static const char *const entries[] = {"moments", "join", "apply"};
     cm_buf b;
     cm_buf_init(&b, cx->allocator);
-    cm_cuda_rows_text(&b, p);
+    cm_cuda_rows_text(&b, p, a);
     cm_buf_printf(&b, "#define THREADS %d\n#define WIDTH %d\n#define CHANNELS_LAST %d\n", THREADS,
                   width, last);
     cm_status st = CM_OK;
@@ -155,9 +155,9 @@ cm_status cm_cuda_groups_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const 
     bool fits =
         run % s->width == 0 && a->at_x.outer[0] % s->width == 0 && a->at_y.outer[0] % s->width == 0;
     if (fits)
-        CM_TRY(compile(cx, d, p, s->last, s->width, s->wide));
+        CM_TRY(compile(cx, d, p, a, s->last, s->width, s->wide));
     *out = s;
-    return compile(cx, d, p, s->last, 1, s->narrow);
+    return compile(cx, d, p, a, s->last, 1, s->narrow);
 }
 
 cm_status cm_cuda_groups_run(const cm_run *r)

@@ -92,9 +92,10 @@ cm_status cm_cuda_lanes_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const c
     (void)cm_cuda_rows_place(p, lane_axis(p), &s->args);
     int64_t blocks = s->args.rows * cm_ceil_div(s->args.lanes, LANES);
     s->grid = (cm_grid){.blocks = {(unsigned)cm_min_i64(INT32_MAX, blocks)},
-                        .threads = {LANES, (unsigned)ways_of(p)}};
+                        .threads = {LANES, (unsigned)ways_of(p)},
+                        .overlaps = true};
     cm_buf_init(&b, cx->allocator);
-    cm_cuda_rows_text(&b, p);
+    cm_cuda_rows_text(&b, p, &s->args);
     cm_buf_printf(&b, "#define WAYS %d\n#define HELD %d\n", ways_of(p), held_of(p));
     cm_kernel_text t = {.file = "rows_lanes", .defines = cm_buf_text(&b), .entry = "rows_lanes"};
     cm_status st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, &s->kernel);

@@ -176,7 +176,7 @@ static void put_epilogue(cm_buf *b, const cm_problem *p)
     cm_buf_str(b, "\n");
 }
 
-void cm_cuda_rows_text(cm_buf *b, const cm_problem *p)
+void cm_cuda_rows_text(cm_buf *b, const cm_problem *p, const cm_rows_args *a)
 {
     static const char *const kinds[] = {
         [CM_ROWS_SOFTMAX] = "SOFTMAX",       [CM_ROWS_LOG_SOFTMAX] = "LOG_SOFTMAX",
@@ -185,8 +185,9 @@ void cm_cuda_rows_text(cm_buf *b, const cm_problem *p)
         [CM_ROWS_L1_NORM] = "L1_NORM"};
     const cm_rows *r = &p->as.rows;
     put_epilogue(b, p);
-    cm_buf_printf(b, "#define KIND %s\n#define SCALE_STEP %d\n#define BIAS_STEP %d\n",
-                  kinds[r->kind], step_of(p, r->scale), step_of(p, r->bias));
+    cm_buf_printf(b,
+                  "#define KIND %s\n#define SCALE_STEP %d\n#define BIAS_STEP %d\n#define EVEN %d\n",
+                  kinds[r->kind], step_of(p, r->scale), step_of(p, r->bias), a->n_outer < 2);
     put_input(b, p, "XT", r->embed ? r->word : 0);
     put_output(b, p, "YT", 0);
     put_input(b, p, "SKIPT", r->embed ? r->place : r->skip);

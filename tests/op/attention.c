@@ -219,6 +219,60 @@ static void halves_in_tiles(void **state)
         check_with(texts[i], strstr(texts[i], "bf16") ? 8e-3 : 2e-3, -1, 1, 0);
 }
 
+/* What warp groups do: heads in whole vectors; many tiles of keys, and ends of all kinds. */
+#define FOUR(q, k, d, dv)                                                                          \
+    HEADS(q, k, d, dv)                                                                             \
+    ", q_layout=\"bhsd\", k_layout=\"bhsd\", v_layout=\"bhsd\", y_layout=\"bhsd\""
+
+static const char *const by_groups[] = {
+    "x: f16[1,1,192]\ny = cameo.Attention(x, x, x) {" HEADS(
+        1, 1, 64, 64) ", scale=0.125, offsets=[0,64,128]}\nreturn y\n",
+    "x: f16[2,384,384]\ny = cameo.Attention(x, x, x) {" HEADS(
+        2, 2, 64, 64) ", scale=0.125, offsets=[0,128,256]}\nreturn y\n",
+    "x: bf16[1,700,384]\ny = cameo.Attention(x, x, x) {" HEADS(
+        2, 2, 64, 64) ", scale=0.125, is_causal=1, offsets=[0,128,256]}\nreturn y\n",
+    "q: bf16[1,4,300,128]\nk: bf16[1,2,333,128]\nv: bf16[1,2,333,128]\n"
+    "y = cameo.Attention(q, k, v) {" FOUR(4, 2, 128, 128) ", scale=0.09}\nreturn y\n",
+    /* more queries than keys, and the other way round */
+    "q: f16[1,4,333,128]\nk: f16[1,2,200,128]\nv: f16[1,2,200,128]\n"
+    "y = cameo.Attention(q, k, v) {" FOUR(4, 2, 128, 128) ", scale=0.09, is_causal=1}\nreturn y\n",
+    "q: f16[1,2,130,64]\nk: f16[1,1,400,64]\nv: f16[1,1,400,128]\n"
+    "y = cameo.Attention(q, k, v) {" FOUR(2, 1, 64, 128) ", scale=0.09, is_causal=1}\nreturn y\n",
+    "q: f16[1,2,3,64]\nk: f16[1,1,129,64]\nv: f16[1,1,129,64]\n"
+    "y = cameo.Attention(q, k, v) {" FOUR(2, 1, 64, 64) ", scale=0.1, is_causal=1}\nreturn y\n",
+    "q: f16[1,2,70,80]\nk: f16[1,2,90,80]\nv: f16[1,2,90,40]\n"
+    "y = cameo.Attention(q, k, v) {" FOUR(2, 2, 80, 40) ", scale=0.1}\nreturn y\n",
+    /* rows that see nothing; lengths; biases */
+    "x: f16[2,150,384]\nm: bool[1,1,150,1]\ny = cameo.Attention(x, x, x, _, m) {" HEADS(
+        2, 2, 64, 64) ", scale=0.125, offsets=[0,128,256]}\nreturn y\n",
+    "x: f16[2,150,384]\nm: bool[2,1,1,150]\ny = cameo.Attention(x, x, x, _, m) {" HEADS(
+        2, 2, 64, 64) ", scale=0.125, mask_value=-10000, offsets=[0,128,256]}\nreturn y\n",
+    "x: f16[2,150,384]\nb: f16[1,2,150,150]\ny = cameo.Attention(x, x, x, b) {" HEADS(
+        2, 2, 64, 64) ", scale=0.125, is_causal=1, offsets=[0,128,256]}\nreturn y\n",
+    "x: f16[2,150,384]\nb: f32[2,1,1,150]\ny = cameo.Attention(x, x, x, b) {" HEADS(
+        2, 2, 64, 64) ", scale=0.125, offsets=[0,128,256]}\nreturn y\n",
+    "x: f16[1,150,384]\ny = cameo.Attention(x, x, x) {" HEADS(
+        2, 2, 64,
+        64) ", scale=0.125, is_causal=1, mask_value=-1e4, offsets=[0,128,256]}\nreturn y\n",
+    "x: f16[1,150,384]\ny = cameo.Attention(x, x, x) {" HEADS(
+        2, 2, 64, 64) ", scale=0.125, is_causal=1, mask_value=-2, offsets=[0,128,256]}\nreturn y\n",
+    "x: f16[1,150,384]\nr: f16[1,150,128]\ny, nk, nv = cameo.Attention(x, x, x | r) {" HEADS(
+        2, 2, 64, 64) ", scale=0.125, offsets=[0,128,256]} then \"add x $0\"\nreturn y, nk, nv\n",
+};
+
+static void halves_by_groups(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CM_COUNT(by_groups); i++) {
+        double tolerance = strstr(by_groups[i], "bf16") ? 8e-3 : 2e-3;
+        check_with(by_groups[i], tolerance, -1, 1, 0);
+        check_with(by_groups[i], tolerance, -1, 3, 0);
+    }
+    check_with(by_groups[1], 2e-3, -1, 1, 400);
+    check_with(by_groups[4], 2e-3, -1, 1, 400);
+    check_with(by_groups[8], 2e-3, -1, 1, 400);
+}
+
 /* NaN and infinities come out where the reference has them, and nowhere else. */
 static void hurting_values(void **state)
 {
@@ -239,11 +293,11 @@ static void hurting_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts),        cmocka_unit_test(groups),
-        cmocka_unit_test(causal),         cmocka_unit_test(masks),
-        cmocka_unit_test(caches),         cmocka_unit_test(epilogues),
-        cmocka_unit_test(halves),         cmocka_unit_test(halves_in_tiles),
-        cmocka_unit_test(hurting_values),
+        cmocka_unit_test(layouts),          cmocka_unit_test(groups),
+        cmocka_unit_test(causal),           cmocka_unit_test(masks),
+        cmocka_unit_test(caches),           cmocka_unit_test(epilogues),
+        cmocka_unit_test(halves),           cmocka_unit_test(halves_in_tiles),
+        cmocka_unit_test(halves_by_groups), cmocka_unit_test(hurting_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

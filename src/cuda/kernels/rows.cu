@@ -2,7 +2,8 @@
 // (HELD vectors each) or, where it is too long (HELD 0), read twice.
 // SPDX-License-Identifier: Apache-2.0
 //
-// VECTORS: every row begins at 16 bytes and has whole vectors; else thread t has elements t, t + THREADS, ...
+// VECTORS: every row begins at 16 bytes and has whole vectors; else thread t has elements t, t + THREADS, ... FULL: all threads
+// hold HELD vectors of every row.
 // Statistics that float32 cannot hold are taken again in doubles.
 #include "common.cuh"
 #include "rows.cuh"
@@ -51,7 +52,7 @@ DEVICE void find_row(const rows_args &a, i64 row, row_places &p)
 #else
     p.x = place_of(a, a.at_x, row);
 #ifdef SKIPT
-    p.skip = row % a.skip_rows * a.cols;
+    p.skip = (row < a.skip_rows ? row : row % a.skip_rows) * a.cols;
 #endif
     p.third = 0;
 #endif
@@ -80,6 +81,12 @@ DEVICE column index_of(int t, int j, int i)
     return VECTORS ? (column)(j * THREADS + t) * VECTOR + i : (column)(j * VECTOR + i) * THREADS + t;
 }
 
+// Is it there? All of a vector are, or none.
+DEVICE bool inside(const rows_args &a, int t, int j, int i)
+{
+    return FULL || index_of(t, j, VECTORS ? 0 : i) < (column)a.cols;
+}
+
 template <class T> DEVICE void add_vector(const void *from, i64 at, float *v)
 {
     vec<T, VECTOR> x = *(const vec<T, VECTOR> *)((const T *)from + at);
@@ -87,15 +94,14 @@ template <class T> DEVICE void add_vector(const void *from, i64 at, float *v)
         v[i] += to_float(x.v[i]);
 }
 
+// Vector j of this thread; `absent` behind the row's end.
 #if VECTORS
-// Vector j of this thread; `absent` behind the row's end. The sum is stored where it is wanted.
 DEVICE void load(const rows_args &a, const row_places &p, int t, int j, float absent, float *v)
 {
     column first = index_of(t, j, 0);
-    bool inside = first < (column)a.cols;
     for (int i = 0; i < VECTOR; i++)
-        v[i] = inside ? 0.0f : absent;
-    if (!inside)
+        v[i] = inside(a, t, j, 0) ? 0.0f : absent;
+    if (!inside(a, t, j, 0))
         return;
     add_vector<XT>(a.x, p.x + first, v);
 #ifdef SKIPT
@@ -104,46 +110,49 @@ DEVICE void load(const rows_args &a, const row_places &p, int t, int j, float ab
 #ifdef THIRDT
     add_vector<THIRDT>(a.third, p.third + first, v);
 #endif
-#ifdef SUMT
-    vec<SUMT, VECTOR> s;
+}
+
+template <class T> DEVICE void put_vector(void *to, i64 at, const float *v)
+{
+    vec<T, VECTOR> x;
     for (int i = 0; i < VECTOR; i++)
-        s.v[i] = from_float<SUMT>(v[i]);
-    *(vec<SUMT, VECTOR> *)((SUMT *)a.sum + p.sum + first) = s;
-#endif
+        x.v[i] = from_float<T>(v[i]);
+    *(vec<T, VECTOR> *)((T *)to + at) = x;
 }
 
 // Results of vector j.
 DEVICE void store(const rows_args &a, const row_places &p, int t, int j, const float *v)
 {
-    column first = index_of(t, j, 0);
-    vec<YT, VECTOR> to;
-    for (int i = 0; i < VECTOR; i++)
-        to.v[i] = from_float<YT>(v[i]);
-    if (first < (column)a.cols)
-        *(vec<YT, VECTOR> *)((YT *)a.y + p.y + first) = to;
+    if (inside(a, t, j, 0))
+        put_vector<YT>(a.y, p.y + index_of(t, j, 0), v);
 }
 #else
 DEVICE void load(const rows_args &a, const row_places &p, int t, int j, float absent, float *v)
 {
-    for (int i = 0; i < VECTOR; i++) {
-        column c = index_of(t, j, i);
-        v[i] = c < (column)a.cols ? element(a, p, c) : absent;
-#ifdef SUMT
-        if (c < (column)a.cols)
-            ((SUMT *)a.sum)[p.sum + c * a.at_sum.col] = from_float<SUMT>(v[i]);
-#endif
-    }
+    for (int i = 0; i < VECTOR; i++)
+        v[i] = inside(a, t, j, i) ? element(a, p, index_of(t, j, i)) : absent;
 }
 
 DEVICE void store(const rows_args &a, const row_places &p, int t, int j, const float *v)
 {
-    for (int i = 0; i < VECTOR; i++) {
-        column c = index_of(t, j, i);
-        if (c < (column)a.cols)
-            ((YT *)a.y)[p.y + c * a.at_y.col] = from_float<YT>(v[i]);
-    }
+    for (int i = 0; i < VECTOR; i++)
+        if (inside(a, t, j, i))
+            ((YT *)a.y)[p.y + index_of(t, j, i) * a.at_y.col] = from_float<YT>(v[i]);
 }
 #endif
+
+// What was added up, where it is wanted.
+DEVICE void store_sum(const rows_args &a, const row_places &p, int t, int j, const float *v)
+{
+#if defined SUMT && VECTORS
+    if (inside(a, t, j, 0))
+        put_vector<SUMT>(a.sum, p.sum + index_of(t, j, 0), v);
+#elif defined SUMT
+    for (int i = 0; i < VECTOR; i++)
+        if (inside(a, t, j, i))
+            ((SUMT *)a.sum)[p.sum + index_of(t, j, i) * a.at_sum.col] = from_float<SUMT>(v[i]);
+#endif
+}
 
 #if KIND == SOFTMAX || KIND == LOG_SOFTMAX
 
@@ -157,7 +166,7 @@ DEVICE void soft_vector(const rows_args &a, const row_places &p, int t, int j, f
 #else
         v[i] = v[i] - most - factor;
 #endif
-        if (c < (column)a.cols)
+        if (inside(a, t, j, i))
             v[i] = finish(a, p.operands, c, 0, v[i]);
     }
     store(a, p, t, j, v);
@@ -180,7 +189,7 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
 #pragma unroll
     for (int j = 0; j < HELD; j++)
         for (int i = 0; i < VECTOR; i++) {
-            float e = index_of(t, j, i) < (column)a.cols ? __expf(v[j][i] - most) : 0.0f;
+            float e = inside(a, t, j, i) ? __expf(v[j][i] - most) : 0.0f;
 #if KIND == SOFTMAX
             v[j][i] = e;
 #endif
@@ -236,55 +245,55 @@ DEVICE void find_channel(const rows_args &a, i64 row, column c, column &channel,
 #endif
 }
 
-DEVICE float scale_of(const rows_args &a, column channel)
-{
-#ifdef SCALET
-    return to_float(((const SCALET *)a.scale)[channel * SCALE_STEP]);
-#else
-    return 1.0f;
-#endif
-}
-
-DEVICE float bias_of(const rows_args &a, column channel)
-{
-#ifdef BIAST
-    return to_float(((const BIAST *)a.bias)[channel * BIAS_STEP]);
-#else
-    return 0.0f;
-#endif
-}
-
-// Scales and biases of a whole vector.
+// Scales and biases of a thread's vector, as they are read: with the row itself where they are few, else when they are wanted.
 #define AS_VECTOR(step) (VECTORS && step && KIND != GROUP_NORM)
-
-DEVICE void scale_vector(const rows_args &a, column first, float *scale, float *bias)
-{
-    for (int i = 0; i < VECTOR; i++)
-        scale[i] = bias[i] = 0;
+struct factors {
 #if defined SCALET && AS_VECTOR(SCALE_STEP)
-    add_vector<SCALET>(a.scale, first, scale);
+    vec<SCALET, VECTOR> scale;
 #endif
 #if defined BIAST && AS_VECTOR(BIAS_STEP)
-    add_vector<BIAST>(a.bias, first, bias);
+    vec<BIAST, VECTOR> bias;
+#endif
+};
+
+DEVICE void load_factors(const rows_args &a, int t, int j, factors &f)
+{
+    if (!inside(a, t, j, 0))
+        return;
+#if defined SCALET && AS_VECTOR(SCALE_STEP)
+    f.scale = *(const vec<SCALET, VECTOR> *)((const SCALET *)a.scale + index_of(t, j, 0));
+#endif
+#if defined BIAST && AS_VECTOR(BIAS_STEP)
+    f.bias = *(const vec<BIAST, VECTOR> *)((const BIAST *)a.bias + index_of(t, j, 0));
+#endif
+}
+
+// Element i of a vector, scaled and biased.
+DEVICE float scaled(const rows_args &a, const factors &f, column channel, int i, float v)
+{
+#if defined SCALET && AS_VECTOR(SCALE_STEP)
+    v *= to_float(f.scale.v[i]);
+#else
+    v *= scale_of(a, channel);
+#endif
+#if defined BIAST && AS_VECTOR(BIAS_STEP)
+    return v + to_float(f.bias.v[i]);
+#else
+    return v + bias_of(a, channel);
 #endif
 }
 
 // v = (v - shift) * factor, scaled and biased, and what follows.
 DEVICE void normalise(const rows_args &a, const row_places &p, int t, int j, float shift,
-                      float factor, float *v)
+                      float factor, const factors &f, float *v)
 {
-    column first = index_of(t, j, 0);
-    float scale[VECTOR], bias[VECTOR];
-    if (VECTORS && first < (column)a.cols)
-        scale_vector(a, first, scale, bias);
     for (int i = 0; i < VECTOR; i++) {
-        column c = index_of(t, j, i), channel, position;
-        if (c >= (column)a.cols)
+        column channel, position;
+        if (!inside(a, t, j, i))
             continue;
-        find_channel(a, p.row, c, channel, position);
-        float by = AS_VECTOR(SCALE_STEP) ? scale[i] : scale_of(a, channel);
-        float more = AS_VECTOR(BIAS_STEP) ? bias[i] : bias_of(a, channel);
-        v[i] = finish(a, p.operands, channel, position, (v[i] - shift) * factor * by + more);
+        find_channel(a, p.row, index_of(t, j, i), channel, position);
+        v[i] = finish(a, p.operands, channel, position,
+                      scaled(a, f, channel, i, (v[i] - shift) * factor));
     }
     store(a, p, t, j, v);
 }
@@ -334,14 +343,22 @@ static __device__ __noinline__ void do_row_in_double(const rows_args &a, i64 row
 #if HELD > 0
 DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn)
 {
+    enum { EARLY = HELD * sizeof(factors) <= 128 };
     float v[HELD][VECTOR], sum = 0, shift = 0, mean = 0;
+    factors f[HELD];
 #pragma unroll
     for (int j = 0; j < HELD; j++) {
         for (int i = 0; i < VECTOR; i++)
             v[j][i] = 0;
         if (there)
             load(a, p, t, j, 0, v[j]);
+        if (EARLY)
+            load_factors(a, t, j, f[j]);
     }
+#pragma unroll
+    for (int j = 0; j < HELD; j++)
+        if (there)
+            store_sum(a, p, t, j, v[j]);
 #if CENTERED
     // The mean in two parts: what float32 makes of it, and what remains of distances from that.
 #pragma unroll
@@ -352,7 +369,7 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
 #pragma unroll
     for (int j = 0; j < HELD; j++)
         for (int i = 0; i < VECTOR; i++) {
-            v[j][i] = index_of(t, j, i) < (column)a.cols ? v[j][i] - mean : 0.0f;
+            v[j][i] = inside(a, t, j, i) ? v[j][i] - mean : 0.0f;
             shift += v[j][i];
         }
     shift = over_row<plus>(shift, turn) / (float)a.cols;
@@ -360,7 +377,7 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
 #pragma unroll
     for (int j = 0; j < HELD; j++)
         for (int i = 0; i < VECTOR; i++)
-            sum += !CENTERED || index_of(t, j, i) < (column)a.cols ? term(v[j][i] - shift) : 0.0f;
+            sum += !CENTERED || inside(a, t, j, i) ? term(v[j][i] - shift) : 0.0f;
     sum = over_row<plus>(sum, turn);
     bool slow = there && out_of_range(sum, a.epsilon);
 #if THREADS < 32
@@ -374,8 +391,11 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
         return;
     float factor = factor_of(deviation_of(a, sum));
 #pragma unroll
-    for (int j = 0; j < HELD; j++)
-        normalise(a, p, t, j, shift, factor, v[j]);
+    for (int j = 0; j < HELD; j++) {
+        if (!EARLY)
+            load_factors(a, t, j, f[j]);
+        normalise(a, p, t, j, shift, factor, f[j], v[j]);
+    }
     store_stats(a, p.row, t, mean + shift, factor);
 }
 #else
@@ -388,9 +408,10 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
         part[i] = square[i] = 0, count[i] = 0;
     for (int j = 0; j < n; j++) {
         load(a, p, t, j, 0, v);
+        store_sum(a, p, t, j, v);
         float one = 1.0f / (float)(j + 1);
         for (int i = 0; i < VECTOR; i++) {
-            if (index_of(t, j, i) >= (column)a.cols)
+            if (!inside(a, t, j, i))
                 continue;
             count[i]++;
 #if CENTERED
@@ -420,10 +441,12 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
     float center = (float)mean, factor = (float)factor_of(deviation_of(a, sum));
     float shift = (float)(mean - center);
     for (int j = 0; j < n; j++) {
+        factors f;
         load(a, p, t, j, 0, v);
+        load_factors(a, t, j, f);
         for (int i = 0; i < VECTOR; i++)
             v[i] -= center;
-        normalise(a, p, t, j, shift, factor, v);
+        normalise(a, p, t, j, shift, factor, f, v);
     }
     store_stats(a, p.row, t, mean, 1 / deviation_of(a, sum));
 }
@@ -433,6 +456,7 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
 extern "C" __global__ void __launch_bounds__(THREADS * ROWS) rows(const __grid_constant__ rows_args a)
 {
     int t = threadIdx.x % THREADS, turn = 0;
+    wait_for_predecessor();
     for (i64 first = (i64)blockIdx.x * ROWS; first < a.rows; first += (i64)gridDim.x * ROWS) {
         i64 row = first + threadIdx.x / THREADS;
         bool there = row < a.rows;

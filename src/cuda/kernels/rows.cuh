@@ -3,7 +3,8 @@
 //
 // Specialised by macros: KIND, XT and YT (elements of input and output), THREADS (to a row), ROWS (of a
 // block), and where there are such: SKIPT, THIRDT, SCALET, BIAST, SUMT, MEANT, INVT; OPERANDS(X), X(index, type) for each
-// operand of `epilogue`, a generated function that is there when EPILOGUE is defined.
+// operand of `epilogue`, a generated function that is there when EPILOGUE is defined. EVEN: rows are evenly apart.
+#include "ptx_matrix.cuh"
 
 #define SOFTMAX 0
 #define LOG_SOFTMAX 1
@@ -52,7 +53,7 @@ template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16
 DEVICE i64 place_of(const rows_args &a, const rows_place &p, i64 row)
 {
     i64 at = 0;
-    for (int i = a.n_outer - 1; i > 0; i--) {
+    for (int i = a.n_outer - 1; !EVEN && i > 0; i--) {
         at += row % a.dims[i] * p.outer[i];
         row /= a.dims[i];
     }
@@ -94,6 +95,24 @@ DEVICE float finish(const rows_args &a, const operand_places &o, i64 c, i64 side
     v = results[0];
 #endif
     return v;
+}
+
+// Of element (channel) c.
+template <class C> DEVICE float scale_of(const rows_args &a, C c)
+{
+#ifdef SCALET
+    return to_float(((const SCALET *)a.scale)[c * SCALE_STEP]);
+#else
+    return 1.0f;
+#endif
+}
+template <class C> DEVICE float bias_of(const rows_args &a, C c)
+{
+#ifdef BIAST
+    return to_float(((const BIAST *)a.bias)[c * BIAS_STEP]);
+#else
+    return 0.0f;
+#endif
 }
 
 // ---- Sums over the threads of a row ------------------------------------------------------------

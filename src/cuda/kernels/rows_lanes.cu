@@ -63,24 +63,6 @@ DEVICE void do_lane(const rows_args &a, const lane &l, const float *v, int &turn
     WALK_HELD put(a, l, o, c, KIND == SOFTMAX ? __expf(VALUE - most) * factor : VALUE - most - factor);
 }
 #else
-DEVICE float scale_of(const rows_args &a, int c)
-{
-#ifdef SCALET
-    return to_float(((const SCALET *)a.scale)[c * SCALE_STEP]);
-#else
-    return 1.0f;
-#endif
-}
-
-DEVICE float bias_of(const rows_args &a, int c)
-{
-#ifdef BIAST
-    return to_float(((const BIAST *)a.bias)[c * BIAS_STEP]);
-#else
-    return 0.0f;
-#endif
-}
-
 // The whole block's rows in doubles, where float32 cannot hold the statistics of one.
 static __device__ __noinline__ void do_lane_in_double(const rows_args &a, lane l)
 {
@@ -129,6 +111,7 @@ extern "C" __global__ void __launch_bounds__(32 * WAYS) rows_lanes(const __grid_
 {
     i64 blocks = (a.lanes + 31) / 32;
     int turn = 0;
+    wait_for_predecessor();
     for (i64 unit = blockIdx.x; unit < a.rows * blocks; unit += gridDim.x) {
         float v[HELD > 0 ? HELD : 1];
         lane l;

@@ -219,8 +219,9 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const se
     put_product(&b, "multiply_values", t->dv, cm_element_text(to->dtype), true);
     cm_buf_printf(&b,
                   "#define GROUPS %d\n#define STAGES %d\n#define PER_MULTIPROCESSOR %d\n"
-                  "#define Y_VECTORS %d\n",
-                  s->groups, s->stages, s->per_multiprocessor, hands_out_vectors(p));
+                  "#define Y_VECTORS %d\n#define SAME_ROWS %d\n",
+                  s->groups, s->stages, s->per_multiprocessor, hands_out_vectors(p),
+                  p->as.attention.bias[2] == 0 && p->as.attention.mask[2] == 0);
     cm_kernel_text text = {t->file, cm_buf_text(&b), "attention", true};
     cm_status st =
         b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &text, t->shared, &to->kernel);

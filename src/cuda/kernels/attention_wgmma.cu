@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Beside what attention.cuh wants: GROUPS, STAGES, PER_MULTIPROCESSOR, PLAIN (scores are products times a positive scale, apart
-// from causality), Y_VECTORS (results lie in whole vectors of 16 bytes), and
+// from causality), Y_VECTORS (results lie in whole vectors of 16 bytes), SAME_ROWS (bias and mask are the same for all queries of
+// a head), and
 //   multiply_scores(s, q, k, add): s (+)= q k^T, 64 rows by BLOCK_KEYS from 16 of D, both from shared memory;
 //   multiply_values(o, p, v): o += p v, 64 rows by DV from 16 keys, the weights from registers.
 //
@@ -83,6 +84,9 @@ DEVICE void fill(const tensor_map &q, const tensor_map &k, const tensor_map &v, 
 {
     query from = query_of(a, h.unit, h.row);
     int head = h.unit % a.kv_heads;
+    prefetch_map(q);
+    prefetch_map(k);
+    prefetch_map(v);
     wait_for_predecessor();
     barrier_expect(s.q_full, Q_BYTES);
     for (int b = 0; b < D_BLOCKS; b++)
@@ -275,6 +279,10 @@ DEVICE void begin(const attention_args &a, const share &h, int row, two_rows &w,
     for (int r = 0; r < 2; r++) {
         int at = row + r * 8;
         w.mask[r] = masks_of(a, query_of(a, h.unit, h.row + (at < h.rows ? at : 0)));
+        if (SAME_ROWS) { // so that what both rows have of a key is read once
+            w.mask[r].bias = w.mask[0].bias;
+            w.mask[r].mask = w.mask[0].mask;
+        }
         w.mask[r].sees = w.mask[r].sees < a.total ? w.mask[r].sees : a.total;
         w.fewest = w.fewest < w.mask[r].sees ? w.fewest : w.mask[r].sees;
         w.most[r] = -INFINITE;

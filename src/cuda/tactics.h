@@ -27,7 +27,8 @@ extern const cm_backend cm_backend_cuda;
     X(CONV, conv) \
     X(ROWS, rows) \
     X(ATTENTION, attention) \
-    X(RECURRENT, recurrent)
+    X(RECURRENT, recurrent) \
+    X(ROTARY, rotary)
 /* clang-format on */
 
 #define X(kind, stem)                                                                              \

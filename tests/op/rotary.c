@@ -37,8 +37,25 @@ static void epilogues(void **state)
     check("2,3,5,18", "5,18", 1, " then \"neg x\"");
 }
 
+/* Results of float16 and bfloat16 are rounded to 2^-11 and 2^-8. */
+static void halves(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "x: f16[2,7,4,64]\nc: f16[7,1,64]\ns: f16[7,1,64]\ny = cameo.Rotary(x, c, s)\nreturn y\n",
+        "x: bf16[300,130]\nc: bf16[300,130]\ns: bf16[1,130]\nr: bf16[300,1]\n"
+        "y = cameo.Rotary(x, c, s | r) then \"mul x $0\"\nreturn y\n",
+    };
+    for (int i = 0; i < CM_COUNT(texts); i++) {
+        op_case c = op_case_of(texts[i]);
+        c.tolerance = i ? 8e-3 : 1e-3;
+        op_check(&c);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(epilogues)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(epilogues),
+                                       cmocka_unit_test(halves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,8 @@ static const char *const texts[] = {
     SELF(1, 384, 3072, 16, 64, "offsets=[0,1024,2048]"),
     SELF(32, 197, 2304, 12, 64, "offsets=[0,768,1536]"),
     SELF(1, 197, 2304, 12, 64, "offsets=[0,768,1536]"),
+    "x: f16[8,384,2304]\nm: bool[8,1,1,384]\ny = cameo.Attention(x, x, x, _, m) {" HEADS(
+        12, 12, 64) ", scale=0.1, offsets=[0,768,1536]}\nreturn y\n",
     "q: f16[8,1,4096]\nk: f16[8,8,8192,128]\nv: f16[8,8,8192,128]\ny = cameo.Attention(q, k, v) "
     "{" HEADS(32, 8, 128) ", scale=0.1, k_layout=\"bhsd\", v_layout=\"bhsd\"}\nreturn y\n",
     "x: f32[8,1024,3072]\ny = cameo.Attention(x, x, x) {" HEADS(
@@ -355,9 +357,9 @@ static void time_trial(cm_ctx *cx, const trial *x, cm_mark *from, cm_mark *to)
                 .fault = (uint32_t *)memory,
                 .fault_code = 1};
     double ns = measure(cx, x, &r, 0, from, to);
-    printf("  %-24s %4d %4d %2d %2d %9.1f us (model %9.1f)  %6.0f GB/s  %.2f of a copy", x->tactic->name,
-           x->knobs.v[0], x->knobs.v[1], x->knobs.v[2], x->knobs.v[3], ns / 1000, x->tactic->cost(p, &x->knobs) / 1000,
-           n->bytes / ns, n->copy_ns / ns);
+    printf("  %-24s %4d %4d %2d %2d %9.1f us (model %9.1f)  %6.0f GB/s  %.2f of a copy",
+           x->tactic->name, x->knobs.v[0], x->knobs.v[1], x->knobs.v[2], x->knobs.v[3], ns / 1000,
+           x->tactic->cost(p, &x->knobs) / 1000, n->bytes / ns, n->copy_ns / ns);
     printf(n->flops > 0 ? "  %.0f TFLOP/s\n" : "\n", n->flops / ns / 1000);
 }
 

@@ -86,6 +86,7 @@
     X(fuse_embed_norm, FUSE, false, 1e-6, "embeddings, their sum and its normalisation")           \
     /* Fuse: composite operators, then what may follow inside the same kernel. */                  \
     X(fuse_rotary, FUSE, false, 1e-6, "rotary position embeddings")                                \
+    X(rotary_forms, FUSE, false, 1e-6, "rotary operators as the one with kernels")                 \
     X(heads_product, FUSE, false, 0, "heads where a plain product reads them")                     \
     X(heads_dce, FUSE, true, 0, "the product that it replaced")                                    \
     X(attention_forms, FUSE, false, 1e-6, "attention operators as the one with kernels")           \

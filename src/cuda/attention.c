@@ -141,7 +141,8 @@ static double matrix_cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts facts;
     cm_gpu_facts_of(&p->target, &facts);
     cm_attention_tile t = matrix_tile(p, k);
-    return time_of(p, &t, facts.half_tflops * 1000 * (k->v[0] == 2 ? 0.4 : 0.33));
+    double most = p->target.level / 10 == 90 ? 0.45 : 1; /* sm_90 is fast for warp groups only */
+    return time_of(p, &t, facts.half_tflops * 1000 * most * (k->v[0] == 2 ? 0.4 : 0.39));
 }
 
 static double simt_cost(const cm_problem *p, const cm_knobs *k)

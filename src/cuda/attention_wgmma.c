@@ -97,23 +97,37 @@ const char *cm_cuda_attention_wgmma_reject(const cm_problem *p)
     return NULL;
 }
 
-static const setting small_heads[] = {{1, 64, 2, 3},
-                                      {1, 128, 2, 2},
-                                      {2, 128, 2, 1},
-                                      {3, 128, 2, 1}},
-                     large_heads[] = {{1, 64, 2, 2}, {2, 128, 2, 1}, {2, 176, 2, 1}};
+/* What was measured of each: which part of a multiprocessor's rate it reaches, and what a block costs beside its products. */
+typedef struct {
+    setting s;
+    double efficiency, block_ns;
+} measured;
+static const measured small_heads[] = {{{1, 64, 2, 3}, 0.46, 700},
+                                       {{1, 80, 2, 3}, 0.49, 750},
+                                       {{1, 128, 2, 2}, 0.487, 1100},
+                                       {{3, 128, 2, 1}, 0.56, 3400}},
+                      large_heads[] = {{{1, 64, 2, 2}, 0.495, 900},
+                                       {{2, 128, 2, 1}, 0.695, 2650},
+                                       {{3, 80, 2, 1}, 0.725, 3400}};
+
+static const measured *settings_of(const cm_problem *p, int *n)
+{
+    bool small = p->as.attention.head_size <= 64 && p->as.attention.v_head_size <= 64;
+    *n = small ? CM_COUNT(small_heads) : CM_COUNT(large_heads);
+    return small ? small_heads : large_heads;
+}
 
 int cm_cuda_attention_wgmma_knobs(const cm_problem *p, cm_knobs *out)
 {
     const cm_attention *a = &p->as.attention;
-    bool small = a->head_size <= 64 && a->v_head_size <= 64;
-    const setting *all = small ? small_heads : large_heads;
-    int count = small ? CM_COUNT(small_heads) : CM_COUNT(large_heads), n = 0;
+    int count, n = 0;
+    const measured *all = settings_of(p, &count);
     double ns[CM_COUNT(small_heads)];
     for (int i = 0; i < count; i++) {
-        if (i > 0 && a->q_len <= 64 * (all[i].groups - 1))
+        const setting *s = &all[i].s;
+        if (a->q_len <= 64 * (s->groups - 1))
             continue;
-        cm_knobs k = {{all[i].groups, all[i].keys, all[i].stages, all[i].per_multiprocessor}};
+        cm_knobs k = {{s->groups, s->keys, s->stages, s->per_multiprocessor}};
         double cost = cm_cuda_attention_wgmma_cost(p, &k);
         int at = n++;
         for (; at > 0 && ns[at - 1] > cost; at--) {
@@ -126,12 +140,15 @@ int cm_cuda_attention_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     return n;
 }
 
-/* What a multiprocessor reaches of its rate with these blocks, and what one needs to begin and end. */
-static double efficiency_of(const setting *s)
+static const measured *measured_of(const cm_problem *p, const setting *s)
 {
-    return s->groups == 1 ? s->keys < 128 ? 0.4 : 0.42 : s->groups == 2 ? 0.55 : 0.58;
+    int n;
+    const measured *all = settings_of(p, &n);
+    for (int i = 0; i < n; i++)
+        if (all[i].s.groups == s->groups && all[i].s.keys == s->keys)
+            return &all[i];
+    return all;
 }
-static const double BEGIN_NS = 1200;
 
 double cm_cuda_attention_wgmma_cost(const cm_problem *p, const cm_knobs *k)
 {
@@ -149,13 +166,16 @@ double cm_cuda_attention_wgmma_cost(const cm_problem *p, const cm_knobs *k)
     double waste = blocks * t.rows * tiles * t.keys / real;
     if (p->as.attention.causal)
         waste = 1 + (waste - 1) * 2;
-    double rate = facts.half_tflops * 1000 / facts.multiprocessors * efficiency_of(&s);
+    if (p->as.attention.causal && s.groups > 1)
+        waste *= 1.2; /* blocks differ in length */
+    const measured *m = measured_of(p, &s);
+    double rate = facts.half_tflops * 1000 / facts.multiprocessors * m->efficiency;
     double each = flops * waste / blocks / rate;
     double busiest = (double)cm_ceil_div((int64_t)blocks, facts.multiprocessors);
     /* One of several that are meant to share a multiprocessor waits more. */
-    double alone = busiest < s.per_multiprocessor ? 1.8 : 1;
-    double work = busiest * each * alone, memory = bytes / facts.read_gbs / 0.8;
-    return facts.launch_ns + BEGIN_NS + (memory > work ? memory : work);
+    double alone = busiest < s.per_multiprocessor ? 1.4 : 1;
+    double work = busiest * (each * alone + m->block_ns), memory = bytes / facts.read_gbs / 0.8;
+    return facts.launch_ns + (memory > work ? memory : work);
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */

@@ -70,7 +70,7 @@ static cm_status check(cm_ctx *cx, const bench_options *o, job *j)
     CM_TRY(cm_model_context_options(cx, &o->model, &j->target, &how));
     j->how.target = how.target;
     j->how.max_memory = how.max_memory;
-    if (o->cuda_graph)
+    if (o->cuda_graph && j->target.kind == CM_DEVICE_CPU)
         cm_log(
             cx, CM_LOG_WARNING,
             "--cuda-graph means nothing on a CPU: a context walks a list of steps that was fixed "
@@ -396,7 +396,8 @@ static const cm_cli_option table[] = {
      CM_OPT_FLAG, offsetof(bench_options, no_transfers)},
     {"spin", NULL, "wait for arrivals by looking at the clock, never asleep", CM_OPT_FLAG,
      offsetof(bench_options, spin)},
-    {"cuda-graph", NULL, "on a GPU, run as one graph; a CPU needs none", CM_OPT_FLAG,
+    {"cuda-graph", NULL,
+     "on a GPU the layers of a shape are one graph in any case; a CPU needs none", CM_OPT_FLAG,
      offsetof(bench_options, cuda_graph)},
     {"percentile", "LIST", "percentiles to print (default 90,95,99)", CM_OPT_TEXTS,
      offsetof(bench_options, percentiles)},

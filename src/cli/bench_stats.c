@@ -153,13 +153,24 @@ static cm_status doubt_drift(doubts *d, const cm_bench_result *r)
         DOUBT(
             d,
             "inferences became %.0f %% slower while measuring: the processor lowers its clock, or "
-            "another program began; let it cool, fix the clock, or warm up for longer with "
-            "--warm-up",
-            (last / first - 1) * 100);
+            "another program began; let it cool, fix the clock, or warm up for longer with %s",
+            (last / first - 1) * 100, d->words->warm_up);
     else if (last > 0 && first > 1.05 * last)
         DOUBT(d, "inferences became %.0f %% faster while measuring: warm up for longer with %s",
               (first / last - 1) * 100, d->words->warm_up);
     return CM_OK;
+}
+
+/* A device that waits for the host to hand work over. */
+static void doubt_enqueue(doubts *d, const cm_bench_result *r, const cm_bench_series *enqueue,
+                          const cm_bench_series *compute)
+{
+    if (r->n_away && enqueue->median > 0.8 * compute->median)
+        DOUBT(d,
+              "handing an inference over takes %.3g ms of %.3g: throughput may be bound by the "
+              "host, and the "
+              "GPU wait for it; a larger batch, or more of %s, gives it more to do",
+              enqueue->median, compute->median, d->words->streams);
 }
 
 static void doubt_machine(doubts *d, const cm_bench_result *r, const cm_bench_how *how)
@@ -218,12 +229,14 @@ cm_status cm_bench_warnings(cm_ctx *cx, const cm_bench_result *r, const cm_bench
     static const cm_bench_words ours = {"--iterations", "--duration", "--warm-up",
                                         "--streams",    "--threads",  "--no-transfers"};
     doubts d = {.cx = cx, .words = how->words ? how->words : &ours, .list = warnings};
-    cm_bench_series compute, latency;
+    cm_bench_series compute, latency, enqueue;
     CM_TRY(cm_bench_series_of(cx, r, CM_BENCH_COMPUTE, &compute));
     CM_TRY(cm_bench_series_of(cx, r, CM_BENCH_LATENCY, &latency));
+    CM_TRY(cm_bench_series_of(cx, r, CM_BENCH_ENQUEUE, &enqueue));
     doubt_count(&d, r);
     doubt_spread(&d, &compute);
     CM_TRY(doubt_drift(&d, r));
+    doubt_enqueue(&d, r, &enqueue, &compute);
     doubt_machine(&d, r, how);
     if (d.n)
         doubt_governor(&d);

@@ -66,8 +66,10 @@ static cm_status pick(cm_ctx *cx, const cm_engine *e, const cm_inputs *in, const
 {
     if (name) {
         *out = cm_engine_find_input(e, name);
-        return *out >= 0 ? CM_OK
-                         : cm_fail(cx, CM_ERR_ARGUMENT, "the model has no input '%s'", name);
+        return *out >= 0
+                   ? CM_OK
+                   : cm_fail(cx, CM_ERR_ARGUMENT, "the model has no input '%s'; its first is '%s'",
+                             name, cm_engine_n_inputs(e) ? cm_engine_input_name(e, 0) : "");
     }
     for (int i = 0; i < in->n; i++) {
         if (in->datum[i].kind == CM_NOTHING) {

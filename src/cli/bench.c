@@ -214,9 +214,14 @@ static cm_status join(cm_ctx *cx, cm_bench_result *all, const cm_bench_result *b
     if (all->n)
         memcpy(v, all->trace, (size_t)all->n * sizeof *v);
     for (int64_t i = 0; i < block->n; i++) {
-        const cm_bench_trace *t = &block->trace[i];
-        v[all->n + i] = (cm_bench_trace){t->due + after, t->begun + after, t->handed + after,
-                                         t->computed + after, t->done + after};
+        cm_bench_trace *t = &v[all->n + i];
+        *t = block->trace[i];
+        t->due += after;
+        t->begun += after;
+        t->handed += after;
+        t->enqueued += after;
+        t->computed += after;
+        t->done += after;
     }
     all->trace = v;
     all->n += block->n;

@@ -71,6 +71,7 @@ has '^cameo: warning: --cuda-graph means nothing on a CPU'
 
 # Two in turns.
 bench $model "$B/bench.plan"
+[ "$(grep -cE '^Latency: min = 0\.[0-9]+ ms, max = [0-9.]+ ms' "$out")" = 2 ] || { echo "latencies of both"; cat "$out"; exit 1; }
 has 'Ratio: .*digits.onnx is [0-9.]+ times as fast as .*bench.plan, 95 % interval \[[0-9.]+, [0-9.]+\], [0-9]+ pairs'
 bench $model "$B/bench.plan" --json
 json 'd["low"] <= d["ratio"] <= d["high"] and d["pairs"] >= 6 and d["a"]["model"] == "examples/digits/digits.onnx" and d["b"]["inferences"] > 5'

@@ -503,7 +503,8 @@ cm_status cm_bench_profile_steps(cm_ctx *cx, cm_engine *e, const cm_inputs *in,
                              .target = how->target,
                              .max_memory = how->max_memory,
                              .profile = on_step,
-                             .profile_user = out};
+                             .profile_user = out,
+                             .only_times = true};
     CM_TRY(cm_context_create(cx, e, &co, &c));
     cm_status st = cm_inputs_set(cx, c, in);
     if (st == CM_OK)

@@ -87,6 +87,9 @@ typedef struct cm_profile {
     cm_profile_layer *layers;
     double whole_ms, plain_ms; /* median run, with and without looking */
     double covered;            /* layers' time of the run's, median over runs */
+    bool device_clock; /* both runs by the device's clock, from the first kernel to the last */
+    double host_ms, up_ms,
+        down_ms; /* then: an unwatched run by the host's; copies to and from the device */
     int n_totals;
     cm_profile_total *totals; /* slowest kind first */
     int n_blocks;

@@ -197,11 +197,17 @@ json_t *cm_profile_json(const cm_profile *p)
 {
     char target[64];
     cm_target_text(target, sizeof target, &p->target);
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "cameo",
-                     CM_VERSION, "model", p->path, "target", target, "threads", p->threads, "runs",
-                     p->n_runs, "watchedMs", p->whole_ms, "plainMs", p->plain_ms, "covered",
-                     p->covered, "machine", machine_json(p), "totals", totals_json(p), "layers",
-                     layers_json(p), "memory", memory_json(p), "timeline", timeline_json(p));
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "cameo",
+                  CM_VERSION, "model", p->path, "target", target, "threads", p->threads, "runs",
+                  p->n_runs, "watchedMs", p->whole_ms, "plainMs", p->plain_ms, "covered",
+                  p->covered, "machine", machine_json(p), "totals", totals_json(p), "layers",
+                  layers_json(p), "memory", memory_json(p), "timeline", timeline_json(p));
+    if (o && p->target.kind != CM_DEVICE_CPU)
+        json_object_update_new(o, json_pack("{s:f, s:f, s:f, s:b}", "uploadMs", p->up_ms,
+                                            "downloadMs", p->down_ms, "hostMs", p->host_ms,
+                                            "deviceClock", p->device_clock));
+    return o;
 }
 
 /* ---- The trace ---------------------------------------------------------------------------------- */

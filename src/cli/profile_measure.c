@@ -12,10 +12,10 @@ enum { MOST_RUNS = 300, LEAST_RUNS = 3, MOST_EVENTS = 100000, TRACED = 100, MOST
 typedef struct {
     cm_profile *p;
     int n_steps;
-    _Atomic int run; /* the current one; -1: warming up */
-    float *ms;       /* [run][step] */
-    int64_t *calls;  /* [step], of the latest run */
-    double *whole, *plain, *covered;
+    _Atomic int run;                                    /* the current one; -1: warming up */
+    float *ms;                                          /* [run][step] */
+    int64_t *calls;                                     /* [step], of the latest run */
+    double *whole, *plain, *covered, *host, *up, *down; /* [run] */
     cm_context *watched, *alone;
     uint64_t origin; /* of the traced runs */
 } watcher;
@@ -26,6 +26,10 @@ static void on_step(void *user, int step, uint64_t start, uint64_t end)
     cm_profile *p = w->p;
     if (w->run < 0)
         return;
+    if (step < 0) {
+        (step == CM_STEP_UPLOAD ? w->up : w->down)[w->run] += (double)(end - start) * 1e-6;
+        return;
+    }
     w->ms[(size_t)w->run * (size_t)w->n_steps + (size_t)step] +=
         (float)((double)(end - start) * 1e-6);
     w->calls[step]++;
@@ -92,6 +96,9 @@ static void summarise(const watcher *w, double *column)
     }
     p->whole_ms = median(w->whole, p->n_runs);
     p->plain_ms = median(w->plain, p->n_runs);
+    p->host_ms = median(w->host, p->n_runs);
+    p->up_ms = median(w->up, p->n_runs);
+    p->down_ms = median(w->down, p->n_runs);
     p->covered = median(w->covered, p->n_runs);
 }
 
@@ -116,13 +123,39 @@ static cm_status watched_run(cm_ctx *cx, watcher *w, int run)
     for (int s = 0; s < w->n_steps; s++)
         if (p->layers[s].is_main)
             layers += w->ms[(size_t)run * (size_t)w->n_steps + (size_t)s];
-    w->whole[run] = (double)(end - start) * 1e-6;
+    w->whole[run] = p->device_clock ? layers : (double)(end - start) * 1e-6;
+    if (!p->device_clock)
+        layers += w->up[run] + w->down[run];
     w->covered[run] = w->whole[run] > 0 ? layers / w->whole[run] : 1;
     if (run < TRACED && p->n_events < MOST_EVENTS) {
         p->run_start[run] = start - w->origin;
         p->run_end[run] = end - w->origin;
         p->n_traced = run + 1;
     }
+    return CM_OK;
+}
+
+/* Nothing but copies on the host: the device's clock tells all. */
+static bool all_on_device(const watcher *w)
+{
+    cm_layer_facts f;
+    bool all = w->p->target.kind != CM_DEVICE_CPU;
+    for (int s = 0; s < w->n_steps && all; s++) {
+        cm_context_layer(w->alone, s, &f);
+        all = f.away || f.idle;
+    }
+    return all;
+}
+
+static cm_status unwatched_run(cm_ctx *cx, watcher *w, int run)
+{
+    uint64_t begun = cm_now_ns();
+    CM_TRY(cm_context_run(cx, w->alone));
+    w->host[run] = w->plain[run] = ms_since(begun);
+    if (!w->p->device_clock)
+        return CM_OK;
+    CM_TRY(cm_context_device_ns(cx, w->alone, 1, &w->plain[run]));
+    w->plain[run] *= 1e-6;
     return CM_OK;
 }
 
@@ -133,13 +166,12 @@ static cm_status all_runs(cm_ctx *cx, watcher *w, const cm_profile_how *how)
     w->run = -1;
     CM_TRY(cm_context_run(cx, w->watched));
     CM_TRY(cm_context_run(cx, w->alone));
+    w->p->device_clock = all_on_device(w);
     uint64_t start = cm_now_ns();
     int run = 0;
     while (run < most && (run < least || ms_since(start) * 1e-3 < how->duration)) {
         CM_TRY(watched_run(cx, w, run));
-        uint64_t begun = cm_now_ns();
-        CM_TRY(cm_context_run(cx, w->alone));
-        w->plain[run++] = ms_since(begun);
+        CM_TRY(unwatched_run(cx, w, run++));
         CM_TRY(
             cm_report(cx, "profiling", (int64_t)ms_since(start), (int64_t)(how->duration * 1e3)));
     }
@@ -198,6 +230,9 @@ static cm_status make_room(cm_ctx *cx, watcher *w)
     CM_NEW_N(cx, cx->arena, w->whole, MOST_RUNS, double);
     CM_NEW_N(cx, cx->arena, w->plain, MOST_RUNS, double);
     CM_NEW_N(cx, cx->arena, w->covered, MOST_RUNS, double);
+    CM_NEW_N(cx, cx->arena, w->host, MOST_RUNS, double);
+    CM_NEW_N(cx, cx->arena, w->up, MOST_RUNS, double);
+    CM_NEW_N(cx, cx->arena, w->down, MOST_RUNS, double);
     CM_NEW_N(cx, cx->arena, p->run_start, TRACED, uint64_t);
     CM_NEW_N(cx, cx->arena, p->run_end, TRACED, uint64_t);
     CM_NEW_N(cx, cx->arena, p->events, MOST_EVENTS, cm_profile_event);
@@ -219,6 +254,7 @@ static cm_status open_contexts(cm_ctx *cx, watcher *w, const cm_inputs *in,
     co.profile = on_step;
     co.stint = on_stint;
     co.profile_user = w;
+    co.only_times = true;
     CM_TRY(cm_context_create(cx, w->p->engine, &co, &w->watched));
     CM_TRY(cm_inputs_set(cx, w->alone, in));
     return cm_inputs_set(cx, w->watched, in);

@@ -142,9 +142,15 @@ void cm_profile_print(const cm_profile *p, const int *ranked, int64_t most)
     print_totals(p);
     print_conversions(p);
     print_memory(p);
-    printf("\nlayers take %.1f%% of a run that is watched, %.4f ms; unwatched it takes %.4f ms "
+    if (p->target.kind != CM_DEVICE_CPU)
+        printf("\ncopies to the GPU %.4f ms, from it %.4f ms; with them an unwatched run takes "
+               "%.4f ms "
+               "by the host's clock",
+               p->up_ms, p->down_ms, p->host_ms);
+    printf("\nlayers take %.1f%% of a run that is watched, %.4f ms%s; unwatched it takes %.4f ms "
            "(%+.1f%%)\n",
-           100 * p->covered, p->whole_ms, p->plain_ms, 100 * (p->whole_ms / p->plain_ms - 1));
+           100 * p->covered, p->whole_ms, p->device_clock ? " by the GPU's clock" : "", p->plain_ms,
+           100 * (p->whole_ms / p->plain_ms - 1));
     double limit = 0;
     for (int i = 0; i < p->n_layers; i++)
         limit += p->layers[i].is_main ? p->layers[i].limit_ms : 0;

@@ -219,6 +219,12 @@ static cm_status mark(cm_ctx *cx, cm_stream *s, cm_mark *m)
     CALL(cx, s->d, "marking time", event_record(event_of(m), s->cu));
 }
 
+static cm_status mark_inside(cm_ctx *cx, cm_stream *s, cm_mark *m)
+{
+    enum { AS_NODE = 1 }; /* CU_EVENT_RECORD_EXTERNAL */
+    CALL(cx, s->d, "marking time", event_record_with(event_of(m), s->cu, AS_NODE));
+}
+
 static cm_status between(cm_ctx *cx, cm_device *d, cm_mark *from, cm_mark *to, double *ns)
 {
     float ms = 0;
@@ -264,6 +270,7 @@ const cm_device_api cm_cuda_api = {
     .mark_open = mark_open,
     .mark_close = mark_close,
     .mark = mark,
+    .mark_inside = mark_inside,
     .between = between,
     .images = cm_kernels_images,
     .take_images = take_images,

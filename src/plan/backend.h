@@ -62,6 +62,8 @@ typedef struct cm_device_api {
     cm_status (*mark_open)(cm_ctx *cx, cm_device *d, cm_mark **out) CM_MUST_USE;
     void (*mark_close)(cm_device *d, cm_mark *m);
     cm_status (*mark)(cm_ctx *cx, cm_stream *s, cm_mark *m) CM_MUST_USE;
+    /* The same inside a recording: passed whenever that is launched. */
+    cm_status (*mark_inside)(cm_ctx *cx, cm_stream *s, cm_mark *m) CM_MUST_USE;
     /* Between two marks that were passed; the later one is waited for. */
     cm_status (*between)(cm_ctx *cx, cm_device *d, cm_mark *from, cm_mark *to,
                          double *ns) CM_MUST_USE;

@@ -68,6 +68,7 @@ static cm_status fill(cm_ctx *cx, cm_context *c, const cm_context_options *optio
     c->random = options->seed;
     c->profile = options->profile;
     c->profile_user = options->profile_user;
+    c->only_times = options->only_times;
     c->heard = cm_ranges_heard();
     CM_TRY(cm_threads_create(cx, options->threads, &c->threads));
     cm_threads_observe(c->threads, options->stint, options->profile_user);

@@ -47,6 +47,7 @@ cm_status cm_device_state_create(cm_ctx *cx, cm_context *c, const cm_target *t)
     c->device->resident = -1;
     CM_NEW_N(cx, &c->arena, c->device->in_at, cm_engine_n_inputs(c->engine), const void *);
     CM_NEW_N(cx, &c->arena, c->device->out_at, cm_engine_n_outputs(c->engine), void *);
+    CM_NEW_N(cx, &c->arena, c->device->marks, c->engine->n_steps + 2, cm_mark *);
     CM_NEW_N(cx, &c->arena, c->device->out_bytes, cm_engine_n_outputs(c->engine), size_t);
     cm_timings_init(&c->device->timings, c->allocator, t);
     return open_device(cx, c, t);
@@ -67,9 +68,8 @@ void cm_device_state_destroy(cm_context *c)
     cm_timings_deinit(&d->timings);
     if (!d->device)
         return;
-    for (int i = 0; i < CM_COUNT(d->marks); i++)
-        if (d->marks[i])
-            d->api->mark_close(d->device, d->marks[i]);
+    for (int i = 0; i < d->n_marks; i++)
+        d->api->mark_close(d->device, d->marks[i]);
     d->api->stream_close(d->stream);
     if (d->memory)
         d->api->release(d->device, d->memory);

@@ -71,7 +71,8 @@ struct cm_device_state {
     uint64_t moves;     /* how often one of the two became another one */
     int resident;       /* the binding whose constants are in that memory, -1: none's */
     uint32_t *fault;    /* pinned: kernels write there what is wrong with their data */
-    cm_mark *marks[2];  /* while profiling */
+    int n_marks;        /* that are open */
+    cm_mark **marks;    /* while profiling; room for one more than there are steps */
     cm_timings timings; /* of the plan's section for it */
 };
 

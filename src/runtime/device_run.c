@@ -77,8 +77,27 @@ static cm_status enqueue(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
     return st == CM_OK ? st : cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);
 }
 
+static cm_status open_marks(cm_ctx *cx, cm_device_state *d, int n)
+{
+    for (; d->n_marks < n; d->n_marks++)
+        CM_TRY(d->api->mark_open(cx, d->device, &d->marks[d->n_marks]));
+    return CM_OK;
+}
+
+static cm_status enqueue_timed(cm_ctx *cx, cm_context *c, const cm_action *a)
+{
+    cm_device_state *d = c->device;
+    for (int i = 0; i < a->n; i++) {
+        CM_TRY(d->api->mark_inside(cx, d->stream, d->marks[i]));
+        CM_TRY(enqueue(cx, c, d->tables.order[a->first + i]));
+    }
+    return d->api->mark_inside(cx, d->stream, d->marks[a->n]);
+}
+
 static cm_status enqueue_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
 {
+    if (c->profile && c->only_times)
+        return enqueue_timed(cx, c, a);
     for (int i = 0; i < a->n; i++)
         CM_TRY(enqueue(cx, c, c->device->tables.order[a->first + i]));
     return CM_OK;
@@ -87,6 +106,7 @@ static cm_status enqueue_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
 static cm_status record(cm_ctx *cx, cm_context *c, cm_action *a)
 {
     cm_device_state *d = c->device;
+    CM_TRY(open_marks(cx, d, c->profile ? a->n + 1 : 0));
     CM_TRY(d->api->record_begin(cx, d->stream));
     cm_status st = enqueue_segment(cx, c, a);
     cm_ctx other = *cx;
@@ -203,13 +223,11 @@ static cm_status record_all(cm_ctx *cx, cm_context *c)
     return CM_OK;
 }
 
-/* Step by step, each one waited for, so that its time is its own. */
-static cm_status profile_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
+/* Step by step, each one waited for, so that whoever is told finds its outputs. */
+static cm_status walk_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
 {
     cm_device_state *d = c->device;
-    for (int i = 0; i < 2; i++)
-        if (!d->marks[i])
-            CM_TRY(d->api->mark_open(cx, d->device, &d->marks[i]));
+    CM_TRY(open_marks(cx, d, 2));
     for (int i = 0; i < a->n; i++) {
         const cm_ready_step *s = d->tables.order[a->first + i];
         double ns;
@@ -233,6 +251,22 @@ static cm_status launch_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
     if (c->heard)
         cm_range_pop();
     return st;
+}
+
+/* As a whole, with a mark before every step and one behind the last. */
+static cm_status time_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
+{
+    cm_device_state *d = c->device;
+    double all, ns;
+    CM_TRY(d->api->launch(cx, d->stream, a->recording));
+    CM_TRY(d->api->between(cx, d->device, d->marks[0], d->marks[a->n], &all));
+    double at = (double)cm_now_ns() - all;
+    for (int i = 0; i < a->n; i++, at += ns) {
+        CM_TRY(d->api->between(cx, d->device, d->marks[i], d->marks[i + 1], &ns));
+        c->profile(c->profile_user, d->tables.order[a->first + i]->index, (uint64_t)at,
+                   (uint64_t)(at + ns));
+    }
+    return CM_OK;
 }
 
 static cm_status copy_down(cm_ctx *cx, cm_context *c, int32_t v)
@@ -266,6 +300,19 @@ static cm_status copy_out(cm_ctx *cx, cm_context *c, int o)
     return d->api->wait(cx, d->stream); /* the host may change it */
 }
 
+/* One that is timed is waited for. */
+static cm_status copy_across(cm_ctx *cx, cm_context *c, const cm_action *a)
+{
+    bool up = a->kind == CM_DO_UP, timed = c->profile && c->only_times;
+    uint64_t start = timed ? cm_now_ns() : 0;
+    CM_TRY(up ? copy_up(cx, c, a->value) : copy_down(cx, c, a->value));
+    if (!timed)
+        return CM_OK;
+    CM_TRY(c->device->api->wait(cx, c->device->stream));
+    c->profile(c->profile_user, up ? CM_STEP_UPLOAD : CM_STEP_DOWNLOAD, start, cm_now_ns());
+    return CM_OK;
+}
+
 static cm_status act(cm_ctx *cx, cm_context *c, cm_action *a)
 {
     cm_device_state *d = c->device;
@@ -273,11 +320,12 @@ static cm_status act(cm_ctx *cx, cm_context *c, cm_action *a)
     case CM_DO_HOST:
         return cm_run_step(cx, c, a->step);
     case CM_DO_UP:
-        return copy_up(cx, c, a->value);
     case CM_DO_DOWN:
-        return copy_down(cx, c, a->value);
+        return copy_across(cx, c, a);
     case CM_DO_SEGMENT:
-        return c->profile ? profile_segment(cx, c, a) : launch_segment(cx, c, a);
+        return !c->profile     ? launch_segment(cx, c, a)
+               : c->only_times ? time_segment(cx, c, a)
+                               : walk_segment(cx, c, a);
     case CM_DO_OUT:
         return copy_out(cx, c, a->value);
     case CM_DO_WAIT:
@@ -334,9 +382,7 @@ cm_status cm_context_device_ns(cm_ctx *cx, cm_context *c, int runs, double *ns)
     if (!d || !d->tables.recorded || c->profile)
         return cm_fail(cx, CM_ERR_ARGUMENT,
                        "only a context that ran on a device can be timed there");
-    for (int i = 0; i < 2; i++)
-        if (!d->marks[i])
-            CM_TRY(d->api->mark_open(cx, d->device, &d->marks[i]));
+    CM_TRY(open_marks(cx, d, 2));
     for (int r = 0; r < runs; r++) {
         CM_TRY(d->api->mark(cx, d->stream, d->marks[0]));
         for (int i = 0; i < d->tables.n_actions; i++)

@@ -146,6 +146,7 @@ struct cm_context {
     uint64_t random; /* state of the generator */
     cm_profile_fn profile;
     void *profile_user;
+    bool only_times;
     bool heard;     /* a profiler listens: layers are named in ranges */
     cm_slot *slots; /* one per value of the plan */
     cm_control *controls;

@@ -57,7 +57,9 @@ int cm_engine_find_output(const cm_engine *e, const char *name);
 int cm_engine_n_steps(const cm_engine *e);
 const cm_plan_step *cm_engine_step(const cm_engine *e, int index);
 
-/* Called after each step while running. `step` as cm_engine_step numbers them. */
+/* Called after each step while running. `step` as cm_engine_step numbers them, or, where only times are wanted, a copy to
+ * or from a device. */
+enum { CM_STEP_UPLOAD = -1, CM_STEP_DOWNLOAD = -2 };
 typedef void (*cm_profile_fn)(void *user, int step, uint64_t start_ns, uint64_t end_ns);
 /* Memory for an output whose shape only the run tells: `t` has element type and shape. NULL: out of
  * memory. */
@@ -81,7 +83,9 @@ typedef struct cm_context_options {
     cm_profile_fn profile;
     cm_stint_fn
         stint; /* told what each of the context's threads did, until it is destroyed; base/threads.h */
-    void *profile_user;        /* of both */
+    void *profile_user; /* of both */
+    bool
+        only_times; /* `profile` looks at no values: steps of a device are launched together, as without it */
     const cm_timings *timings; /* besides the plan's own; NULL: none. Outlives the context */
     cm_tune_fn tune;
     void *tune_user;

@@ -152,6 +152,8 @@ const char *cm_context_taken_on(const cm_context *c, int step, const cm_target *
  * (then `candidate` is NULL). Only for steps that are bound. */
 typedef void (*cm_tactic_fn)(void *user, const cm_tactic *t, const char *reason,
                              const cm_candidate *candidate);
+/* A bound step as its backend sees it, NULL: no backend does. */
+const cm_problem *cm_context_problem(const cm_context *c, int step);
 void cm_context_tactics(const cm_context *c, int step, cm_tactic_fn fn, void *user);
 
 /* Put the constants that the bound steps read packed, and nobody reads plain, into `p` (a copy of the

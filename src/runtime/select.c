@@ -126,6 +126,12 @@ static void explain_tactic(const cm_context *c, uint64_t signature, const cm_pro
         fn(user, t, NULL, &list[i]);
 }
 
+const cm_problem *cm_context_problem(const cm_context *c, int step)
+{
+    const cm_solution *sol = &c->solutions[step];
+    return sol->way == CM_WAY_TACTIC ? &sol->p : NULL;
+}
+
 void cm_context_tactics(const cm_context *c, int step, cm_tactic_fn fn, void *user)
 {
     const cm_solution *sol = &c->solutions[step];

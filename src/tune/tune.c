@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tune/compile_ahead.h"
 #include "tune/measure.h"
 #include "tune/measure_device.h"
 
@@ -132,21 +133,30 @@ static void time_candidates(tuning *t, uint64_t signature, const cm_problem *p, 
     cm_bench_data_deinit(&d);
 }
 
-/* As many as are worth it, the most promising first; compiled together, then timed one by one. */
-static void time_on_device(tuning *t, uint64_t signature, const cm_problem *p, cm_candidate *list,
-                           int n, cm_threads *threads)
+enum { DEVICE_MOST = 96 };
+
+/* As many as are worth timing, the most promising first. */
+static int choose_for_device(void *user, const cm_candidate *list, int n, int *chosen)
 {
-    enum { MOST = 96, QUICK_MOST = 8 };
-    bool done[MOST] = {false};
-    int chosen[MOST], n_chosen = 0, next;
-    int most = t->o->level == CM_TUNE_FULL ? MOST : QUICK_MOST;
-    int repeats = t->o->level == CM_TUNE_FULL ? 20 : 4;
-    if (n > MOST)
-        return;
+    enum { QUICK_MOST = 8 };
+    const tuning *t = user;
+    bool done[DEVICE_MOST] = {false};
+    int most = t->o->level == CM_TUNE_FULL ? DEVICE_MOST : QUICK_MOST, n_chosen = 0, next;
+    if (n > DEVICE_MOST)
+        return 0;
     while (n_chosen < most && (next = next_candidate(t, list, done, n)) >= 0) {
         done[next] = true;
         chosen[n_chosen++] = next;
     }
+    return n_chosen;
+}
+
+/* Compiled together, then timed one by one. */
+static void time_on_device(tuning *t, uint64_t signature, const cm_problem *p, cm_candidate *list,
+                           int n, cm_threads *threads)
+{
+    int chosen[DEVICE_MOST], n_chosen = choose_for_device(t, list, n, chosen);
+    int repeats = t->o->level == CM_TUNE_FULL ? 20 : 4;
     cm_device_bench_warm(&t->device, p, list, chosen, n_chosen, threads);
     for (int k = 0; k < n_chosen && !out_of_time(t); k++) {
         cm_candidate *c = &list[chosen[k]];
@@ -185,15 +195,26 @@ static void meet(void *user, uint64_t signature, const cm_problem *p, cm_candida
 }
 
 static cm_status bind_shapes(cm_ctx *cx, cm_engine *e, const cm_context_options *co,
-                             const cm_tensor *shapes)
+                             const cm_tensor *shapes, cm_context **out)
 {
-    cm_context *c;
-    CM_TRY(cm_context_create(cx, e, co, &c));
-    cm_status st = CM_OK;
-    for (int i = 0; st == CM_OK && i < cm_engine_n_inputs(e); i++)
-        st = cm_context_set_shape(cx, c, i, shapes[i].rank, shapes[i].dims);
+    CM_TRY(cm_context_create(cx, e, co, out));
+    for (int i = 0; i < cm_engine_n_inputs(e); i++)
+        CM_TRY(cm_context_set_shape(cx, *out, i, shapes[i].rank, shapes[i].dims));
+    return cm_context_bind(cx, *out);
+}
+
+/* Compiling takes longer than timing, and goes on in as many threads as there are: as the cost model would have it
+ * first, then what tuning will try besides, for no more than half of the budget. */
+static cm_status compile_for_device(cm_ctx *cx, tuning *t, cm_engine *e, const cm_tensor *shapes)
+{
+    const cm_context_options co = {
+        .threads = t->o->threads, .target = &t->o->target, .timings = t->table};
+    uint64_t until = t->start_ns + (t->deadline_ns - t->start_ns) / 2;
+    cm_context *c = NULL;
+    cm_status st = bind_shapes(cx, e, &co, shapes, &c);
     if (st == CM_OK)
-        st = cm_context_bind(cx, c);
+        st = cm_compile_ahead(t->cx, c, t->device.device, t->o->threads, until, choose_for_device,
+                              t);
     cm_context_destroy(c);
     return st;
 }
@@ -224,9 +245,13 @@ cm_status cm_tune(cm_ctx *cx, cm_engine *e, const cm_tune_options *o, const cm_t
                              .timings = table,
                              .tune = meet,
                              .tune_user = &t};
-    if (on_device)
-        CM_TRY(cm_device_bench_open(cx, &o->target, &t.device));
-    cm_status st = bind_shapes(&inner, e, &co, shapes);
+    cm_context *c = NULL;
+    cm_status st = on_device ? cm_device_bench_open(&inner, &o->target, &t.device) : CM_OK;
+    if (st == CM_OK && t.device.stream && o->level == CM_TUNE_QUICK)
+        st = compile_for_device(&inner, &t, e, shapes);
+    if (st == CM_OK)
+        st = bind_shapes(&inner, e, &co, shapes, &c);
+    cm_context_destroy(c);
     cm_device_bench_close(&t.device);
     if (st != CM_OK)
         memcpy(cx->message, inner.message, sizeof cx->message);

@@ -53,3 +53,17 @@ if ! "$B/cameo" devices | grep -q '^cuda:'; then
     has '^cameo: target cuda: .*(not found|no GPU|too old)'
     [ "$(wc -l <"$out")" = 1 ]
 fi
+
+# With tests/fake's driver, whose work takes a microsecond each: layers are timed inside one recording, what they take is the
+# whole; quick tuning times what it compiled; runs give the same bytes.
+export CAMEO_CUDA_PATH="$PWD/$B/tests/fake" CAMEO_KERNEL_CACHE="$dir"
+"$B/cameo" profile $model --target cuda --runs 3 >"$out"
+has '^copies to the GPU [0-9.]+ ms, from it [0-9.]+ ms; with them an unwatched run takes [0-9.]+ ms by the host'
+has "^layers take 100.0% of a run that is watched, [0-9.]+ ms by the GPU's clock; unwatched it takes [0-9.]+ ms"
+"$B/cameo" run $model --random 1 --target cuda --repeat 5 >"$out"
+has '^5 runs gave the same bytes'
+"$B/cameo" build $model --target cuda --tune quick --dim batch=1 --output "$dir/tuned.plan" >"$out"
+has 'tuned [0-9]+ problems .* with [1-9][0-9]* measurements'
+"$B/cameo" bench "$dir/tuned.plan" --target cuda --no-transfers --streams 2 --duration 0.05 --layers 3 >"$out"
+has '^Enqueue Time: '
+has '^GPU Compute Time: median = [0-9.]+ ms'

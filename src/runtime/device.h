@@ -72,7 +72,7 @@ struct cm_device_state {
     int resident;       /* the binding whose constants are in that memory, -1: none's */
     uint32_t *fault;    /* pinned: kernels write there what is wrong with their data */
     int n_marks;        /* that are open */
-    cm_mark **marks;    /* while profiling; room for one more than there are steps */
+    cm_mark **marks;    /* while profiling; room for two more than there are steps */
     cm_timings timings; /* of the plan's section for it */
 };
 

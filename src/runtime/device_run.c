@@ -91,7 +91,8 @@ static cm_status enqueue_timed(cm_ctx *cx, cm_context *c, const cm_action *a)
         CM_TRY(d->api->mark_inside(cx, d->stream, d->marks[i]));
         CM_TRY(enqueue(cx, c, d->tables.order[a->first + i]));
     }
-    return d->api->mark_inside(cx, d->stream, d->marks[a->n]);
+    CM_TRY(d->api->mark_inside(cx, d->stream, d->marks[a->n]));
+    return d->api->mark_inside(cx, d->stream, d->marks[a->n + 1]);
 }
 
 static cm_status enqueue_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
@@ -106,7 +107,7 @@ static cm_status enqueue_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
 static cm_status record(cm_ctx *cx, cm_context *c, cm_action *a)
 {
     cm_device_state *d = c->device;
-    CM_TRY(open_marks(cx, d, c->profile ? a->n + 1 : 0));
+    CM_TRY(open_marks(cx, d, c->profile ? a->n + 2 : 0));
     CM_TRY(d->api->record_begin(cx, d->stream));
     cm_status st = enqueue_segment(cx, c, a);
     cm_ctx other = *cx;
@@ -253,16 +254,19 @@ static cm_status launch_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
     return st;
 }
 
-/* As a whole, with a mark before every step and one behind the last. */
+/* As a whole, with a mark before every step and two behind the last, which tell what a mark itself takes: a few
+ * microseconds, which no step shall be charged with. */
 static cm_status time_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
 {
     cm_device_state *d = c->device;
-    double all, ns;
+    double all, ns, mark;
     CM_TRY(d->api->launch(cx, d->stream, a->recording));
+    CM_TRY(d->api->between(cx, d->device, d->marks[a->n], d->marks[a->n + 1], &mark));
     CM_TRY(d->api->between(cx, d->device, d->marks[0], d->marks[a->n], &all));
     double at = (double)cm_now_ns() - all;
     for (int i = 0; i < a->n; i++, at += ns) {
         CM_TRY(d->api->between(cx, d->device, d->marks[i], d->marks[i + 1], &ns));
+        ns = ns > mark ? ns - mark : 0;
         c->profile(c->profile_user, d->tables.order[a->first + i]->index, (uint64_t)at,
                    (uint64_t)(at + ns));
     }

@@ -65,8 +65,8 @@ static cm_status want(cm_ctx *cx, wanted_list *l, const wanted *x)
     return CM_OK;
 }
 
-static cm_status want_step(cm_ctx *cx, const cm_context *c, int step, cm_choose_fn choose, void *user,
-                           wanted_list *l)
+static cm_status want_step(cm_ctx *cx, const cm_context *c, int step, cm_choose_fn choose,
+                           void *user, wanted_list *l)
 {
     const cm_problem *p = cm_context_problem(c, step);
     candidates all = {0};

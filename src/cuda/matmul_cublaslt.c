@@ -1,7 +1,8 @@
 /* matmul_cublaslt.c -- matrix products by cuBLASLt, where it is installed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * It counts columns first: our c = a b is its c^T = b^T a^T. Epilogues: none, a bias for each column, ReLU, both. */
+ * It counts columns first: our c = a b is its c^T = b^T a^T. Epilogues: a bias for each column, a matrix like the output that is added,
+ * then ReLU; each or none. */
 #include <pthread.h>
 
 #include "cuda/cublaslt.h"
@@ -20,13 +21,13 @@ typedef struct {
     cm_lt_way way;
     float alpha, beta;
     int a_input, b_input;
-    int bias_input, bias_operand; /* -1: none */
+    int bias_input, bias_operand, matrix_operand; /* -1: none */
 } lt_state;
 
 /* What of an epilogue the library does itself. */
 typedef struct {
     bool relu;
-    int bias_input, bias_operand; /* -1: none */
+    int bias_input, bias_operand, matrix_operand; /* -1: none */
 } lt_epilogue;
 
 /* One number for each column, of the output's type. */
@@ -37,9 +38,32 @@ static bool is_column_bias(const cm_problem *p, const cm_gpu_product *v, const c
            t->strides[t->rank - 1] == 1;
 }
 
+/* Lies as the output does. */
+static bool is_matrix(const cm_problem *p, const cm_tensor *t)
+{
+    const cm_tensor *out = p->out[0];
+    bool same = t->dtype == out->dtype && t->rank == out->rank;
+    for (int i = 0; same && i < t->rank; i++)
+        same = t->dims[i] == out->dims[i] && (t->dims[i] == 1 || t->strides[i] == out->strides[i]);
+    return same;
+}
+
+/* An operand that is added, in a place that is free. */
+static bool take_added(const cm_problem *p, const cm_gpu_product *v, int operand, lt_epilogue *e)
+{
+    const cm_tensor *t = p->operands[operand];
+    if (e->bias_input < 0 && e->bias_operand < 0 && is_column_bias(p, v, t))
+        e->bias_operand = operand;
+    else if (e->matrix_operand < 0 && is_matrix(p, t))
+        e->matrix_operand = operand;
+    else
+        return false;
+    return true;
+}
+
 static bool read_epilogue(const cm_problem *p, const cm_gpu_product *v, lt_epilogue *e)
 {
-    *e = (lt_epilogue){.bias_input = v->s.bias, .bias_operand = -1};
+    *e = (lt_epilogue){.bias_input = v->s.bias, .bias_operand = -1, .matrix_operand = -1};
     if (v->bias && (v->s.beta != 1 || !is_column_bias(p, v, v->bias)))
         return false;
     const cm_program *x = p->epilogue;
@@ -51,11 +75,8 @@ static bool read_epilogue(const cm_problem *p, const cm_gpu_product *v, lt_epilo
         bool second = arg[1].kind == value.kind && arg[1].index == value.index;
         if (x->step[i].op == CM_PW_RELU && first && !e->relu) {
             e->relu = true;
-        } else if (x->step[i].op == CM_PW_ADD && (first || second) && !e->relu &&
-                   e->bias_input < 0 && e->bias_operand < 0 && other->kind == CM_ARG_OPERAND &&
-                   is_column_bias(p, v, p->operands[other->index])) {
-            e->bias_operand = other->index;
-        } else {
+        } else if (x->step[i].op != CM_PW_ADD || first == second || e->relu ||
+                   other->kind != CM_ARG_OPERAND || !take_added(p, v, other->index, e)) {
             return false;
         }
         value = cm_arg_result(i);
@@ -176,6 +197,8 @@ static int set_epilogue(lt_state *s, const cm_problem *p, const lt_epilogue *e)
         status = s->lt->product_set(&s->product, CM_LT_BIAS_TYPE, &type, sizeof type);
     s->bias_input = e->bias_input;
     s->bias_operand = e->bias_operand;
+    s->matrix_operand = e->matrix_operand;
+    s->beta = e->matrix_operand >= 0;
     return status;
 }
 
@@ -228,11 +251,12 @@ cm_status cm_cuda_matmul_cublaslt_run(const cm_run *r)
     const void *bias = s->bias_input >= 0     ? r->in[s->bias_input]
                        : s->bias_operand >= 0 ? r->operands[s->bias_operand]
                                               : NULL;
+    const void *matrix = s->matrix_operand >= 0 ? r->operands[s->matrix_operand] : r->out[0];
     CM_TRY(cm_device_enter(r->cx, r->stream->d));
     int status = bias ? s->lt->product_set(&product, CM_LT_BIAS_POINTER, &bias, sizeof bias) : 0;
     if (!status)
         status = s->lt->multiply(s->handle, &product, &s->alpha, r->in[s->b_input], &s->b,
-                                 r->in[s->a_input], &s->a, &s->beta, r->out[0], &s->c, r->out[0],
+                                 r->in[s->a_input], &s->a, &s->beta, matrix, &s->c, r->out[0],
                                  &s->c, s->way.algorithm, r->workspace, WORKSPACE, r->stream->cu);
     cm_device_leave(r->stream->d);
     return status ? cm_fail(r->cx, CM_ERR_DEVICE, "cuBLASLt fails with status %d", status) : CM_OK;

@@ -1,9 +1,11 @@
 /* products.c -- matrix products and convolutions on a GPU: every tactic, every setting, beside one another.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Usage: products [all]. For each problem and tactic the fastest setting: microseconds, TFLOP/s, and which fraction of the
- * fastest tactic's speed that is; then the setting that the cost model would take. `all`: every setting. Kernels are compiled first, by
- * all cores. Times are those of a recording of many runs, by the device's clock. */
+ * Usage: products [all] [check] [WORDS...]. For each problem and tactic the fastest setting: microseconds, TFLOP/s, and which fraction of the
+ * fastest tactic's speed that is; then the setting that the cost model would take. `all`: every setting. `check`: how far results
+ * are from those of the first, at most (of outputs that are not large). WORDS: problems whose name has one
+ * of them. Products of networks are there without and with what follows them. Kernels are compiled first, by all cores. Times are those of a
+ * recording of many runs, by the device's clock. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,13 +15,15 @@
 
 #include "plan/backend.h"
 
-enum { MOST = 4096, REPEATS = 20, INPUTS = 3 };
+enum { MOST = 4096, REPEATS = 20, INPUTS = 3, OPERANDS = 2, CHECKED = 3 << 20 };
 
 typedef struct {
     char name[96];
     cm_tensor in[INPUTS], out;
     const cm_tensor *ins[INPUTS], *outs[1];
     bool constant[INPUTS];
+    cm_tensor operand[OPERANDS];
+    const cm_tensor *operands[OPERANDS];
     cm_program epilogue;
     cm_problem p;
     double flops;
@@ -33,7 +37,7 @@ typedef struct {
     const void *state;
     cm_status ready;
     char message[1024];
-    double cost, ns;
+    double cost, ns, apart;
 } trial;
 
 static problem *problems[256];
@@ -44,6 +48,7 @@ static cm_stream *stream;
 static const cm_device_api *api;
 static unsigned char *memory;
 static const size_t MEMORY = (size_t)6 << 30;
+static unsigned char *expected; /* results of a problem's first trial; NULL: not to be checked */
 
 static void must(cm_ctx *cx, cm_status st)
 {
@@ -79,7 +84,7 @@ static void shape(cm_tensor *t, cm_dtype type, int rank, const int64_t *dims)
         exit(1);
 }
 
-static void product(cm_dtype type, bool tf32, int64_t m, int64_t n, int64_t k)
+static problem *product(cm_dtype type, bool tf32, int64_t m, int64_t n, int64_t k)
 {
     problem *b = new_problem(CM_PROBLEM_MATMUL, 2);
     snprintf(b->name, sizeof b->name, "%s m%lld n%lld k%lld", tf32 ? "tf32" : cm_dtype_name(type),
@@ -98,6 +103,33 @@ static void product(cm_dtype type, bool tf32, int64_t m, int64_t n, int64_t k)
                                  .beta = 1,
                                  .bias = -1};
     b->flops = 2.0 * (double)m * (double)n * (double)k;
+    return b;
+}
+
+typedef enum { BIAS, BIAS_GELU, BIAS_RESIDUAL } follower;
+
+/* float16, as networks of transformers have it. */
+static void layer(int64_t m, int64_t n, int64_t k, follower what)
+{
+    static const char *const names[] = {"bias", "bias gelu", "bias residual"};
+    problem *b = product(CM_F16, false, m, n, k);
+    size_t used = strlen(b->name);
+    snprintf(b->name + used, sizeof b->name - used, " %s", names[what]);
+    shape(&b->operand[0], CM_F16, 1, (int64_t[]){n});
+    shape(&b->operand[1], CM_F16, 2, (int64_t[]){m, n});
+    for (int i = 0; i < OPERANDS; i++)
+        b->operands[i] = &b->operand[i];
+    cm_program_add(&b->epilogue, CM_PW_ADD, cm_arg_x(), cm_arg_operand(0), cm_arg_x());
+    if (what == BIAS_GELU)
+        cm_program_add(&b->epilogue, CM_PW_GELU, cm_arg_result(0), cm_arg_x(), cm_arg_x());
+    if (what == BIAS_RESIDUAL)
+        cm_program_add(&b->epilogue, CM_PW_ADD, cm_arg_result(0), cm_arg_operand(1), cm_arg_x());
+    b->epilogue.n_outputs = 1;
+    b->epilogue.output[0] = b->epilogue.n_steps - 1;
+    b->epilogue.uses_x = true;
+    b->epilogue.n_operands = b->p.n_operands = what == BIAS_RESIDUAL ? 2 : 1;
+    b->p.operands = b->operands;
+    b->p.epilogue = &b->epilogue;
 }
 
 static void channels_last(cm_tensor *t)
@@ -153,6 +185,25 @@ static void make_problems(void)
                                   {12288, 768, 3072}, {384, 4096, 1024}, {384, 1024, 4096}};
     for (int i = 0; i < CM_COUNT(bert); i++)
         product(CM_F16, false, bert[i][0], bert[i][1], bert[i][2]);
+    static const struct {
+        int m, n, k;
+        follower what;
+    } layers[] = {
+        {3072, 2304, 768, BIAS},           {3072, 768, 768, BIAS_RESIDUAL},
+        {3072, 3072, 768, BIAS_GELU},      {3072, 768, 3072, BIAS_RESIDUAL},
+        {12288, 2304, 768, BIAS},          {12288, 768, 768, BIAS_RESIDUAL},
+        {12288, 3072, 768, BIAS_GELU},     {12288, 768, 3072, BIAS_RESIDUAL},
+        {6304, 2304, 768, BIAS},           {6304, 768, 768, BIAS_RESIDUAL},
+        {6304, 3072, 768, BIAS_GELU},      {6304, 768, 3072, BIAS_RESIDUAL},
+        {384, 3072, 1024, BIAS},           {384, 1024, 1024, BIAS_RESIDUAL},
+        {384, 4096, 1024, BIAS_GELU},      {384, 1024, 4096, BIAS_RESIDUAL},
+        {128, 2304, 768, BIAS},            {128, 768, 768, BIAS_RESIDUAL},
+        {128, 3072, 768, BIAS_GELU},       {128, 768, 3072, BIAS_RESIDUAL},
+        {197, 2304, 768, BIAS},            {197, 768, 768, BIAS_RESIDUAL},
+        {197, 3072, 768, BIAS_GELU},       {197, 768, 3072, BIAS_RESIDUAL},
+    };
+    for (int i = 0; i < CM_COUNT(layers); i++)
+        layer(layers[i].m, layers[i].n, layers[i].k, layers[i].what);
     product(CM_F16, false, 1, 4096, 4096);
     product(CM_F32, true, 4096, 4096, 4096);
     product(CM_F32, false, 2048, 2048, 2048);
@@ -171,6 +222,23 @@ static void make_problems(void)
         convolution(CM_F16, false, n, 480, 480, 480, 14, 3, 1);
     }
     convolution(CM_F32, true, 128, 128, 128, 1, 28, 3, 1);
+}
+
+static bool wanted(const char *name, int argc, char **argv)
+{
+    bool any = argc <= 1;
+    for (int i = 1; i < argc; i++)
+        any = any || strstr(name, argv[i]);
+    return any;
+}
+
+static void leave_wanted(int argc, char **argv)
+{
+    int n = 0;
+    for (int i = 0; i < n_problems; i++)
+        if (wanted(problems[i]->name, argc, argv))
+            problems[n++] = problems[i];
+    n_problems = n;
 }
 
 static void make_trials(void)
@@ -259,16 +327,37 @@ static size_t bytes_of(const cm_tensor *t)
     return (size_t)cm_tensor_elems(t) * cm_dtype_size(t->dtype);
 }
 
+static void compare(cm_ctx *cx, trial *x, const void *out)
+{
+    const cm_tensor *t = x->of->p.out[0];
+    size_t bytes = bytes_of(t);
+    static unsigned char *got;
+    static const problem *of;
+    got = got ? got : malloc(CHECKED * sizeof(double));
+    if (cm_tensor_elems(t) > CHECKED)
+        return;
+    must(cx, api->download(cx, stream, of == x->of ? got : expected, out, bytes));
+    must(cx, api->wait(cx, stream));
+    x->apart = 0;
+    for (int64_t i = 0; of == x->of && i < cm_tensor_elems(t); i++) {
+        double d = fabs(cm_get_f64(t->dtype, got, i) - cm_get_f64(t->dtype, expected, i));
+        x->apart = d > x->apart || isnan(d) ? d : x->apart;
+    }
+    of = x->of;
+}
+
 static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
 {
     const cm_problem *p = &x->of->p;
-    const void *in[INPUTS] = {0};
+    const void *in[INPUTS] = {0}, *operands[OPERANDS] = {0};
     size_t used = 256;
     for (int i = 0; i < p->n_in; i++) {
         size_t packed =
             p->constant[i] && x->tactic->pack_bytes ? x->tactic->pack_bytes(p, &x->knobs, i) : 0;
         in[i] = memory + place(&used, packed ? packed : bytes_of(p->in[i]));
     }
+    for (int i = 0; i < p->n_operands; i++)
+        operands[i] = memory + place(&used, bytes_of(p->operands[i]));
     void *out[1] = {memory + place(&used, bytes_of(p->out[0]))};
     size_t work = x->tactic->workspace ? x->tactic->workspace(p, &x->knobs) : 0;
     cm_run r = {.cx = cx,
@@ -276,6 +365,7 @@ static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
                 .k = &x->knobs,
                 .in = in,
                 .out = out,
+                .operands = operands,
                 .workspace = memory + place(&used, work),
                 .state = x->state,
                 .stream = stream,
@@ -283,6 +373,8 @@ static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
                 .fault_code = 1};
     cm_recording *recording = NULL;
     must(cx, x->tactic->run(&r));
+    if (expected)
+        compare(cx, x, out[0]);
     must(cx, api->record_begin(cx, stream));
     for (int i = 0; i < REPEATS; i++)
         must(cx, x->tactic->run(&r));
@@ -302,9 +394,10 @@ static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
 static void print_trial(const trial *x, double best, const char *mark)
 {
     const int32_t *v = x->knobs.v;
-    printf("  %-16s %4d %4d %4d %2d %2d %2d %2d  %9.1f us  model %9.1f us  %7.1f TFLOP/s  %.2f%s\n",
+    printf("  %-16s %4d %4d %4d %2d %3d %2d %2d  %9.1f us  model %9.1f us  %7.1f TFLOP/s  %.2f%s",
            x->tactic->name, v[0], v[1], v[2], v[3], v[4], v[5], v[6], x->ns / 1000, x->cost / 1000,
            x->of->flops / x->ns / 1000, best / x->ns, mark);
+    printf(expected ? "  apart %g\n" : "\n", x->apart);
 }
 
 static void report(const problem *b, bool all)
@@ -344,7 +437,11 @@ int main(int argc, char **argv)
     must(&cx, api->mark_open(&cx, device, &from));
     must(&cx, api->mark_open(&cx, device, &to));
     memory = all_memory;
+    bool all = argc > 1 && !strcmp(argv[1], "all");
+    bool check = argc > 1 + all && !strcmp(argv[1 + all], "check");
+    expected = check ? malloc(CHECKED * sizeof(double)) : NULL;
     make_problems();
+    leave_wanted(argc - all - check, argv + all + check);
     make_trials();
     compile_all();
     cm_dtype filled = CM_NO_DTYPE;
@@ -355,7 +452,7 @@ int main(int argc, char **argv)
         for (int t = 0; t < n_trials; t++)
             if (trials[t].of == problems[i] && trials[t].ready == CM_OK)
                 measure(&cx, &trials[t], from, to);
-        report(problems[i], argc > 1 && !strcmp(argv[1], "all"));
+        report(problems[i], all);
         fflush(stdout);
     }
     return 0;

@@ -10,7 +10,7 @@
 typedef struct {
     int32_t m, n, k;
     uint32_t places;
-    int32_t a_moves, b_moves;
+    int32_t a_moves, b_moves, added_moves;
     int32_t channels, kernel_x;
     int32_t out[2], stride[2], dilation[2], pad[2];
 } bulk_args;
@@ -20,6 +20,7 @@ typedef struct {
     cm_grid grid;
     bulk_args args;
     cm_finish finish;
+    cm_whole whole;
     cm_image_map x_map;
     uint64_t w_dims[3], w_strides[2]; /* of the weights, for the copies */
     uint32_t w_box[3];
@@ -85,7 +86,7 @@ int cm_cuda_conv_bulk_knobs(const cm_problem *p, cm_knobs *out)
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
     cm_extent e = extent_of(p);
-    return cm_wgmma_choose(&g, &e, true, out);
+    return cm_wgmma_choose(&g, &e, false, out);
 }
 
 static const double WALK_NS = 500; /* what walking takes at first, beside plain copies */
@@ -168,17 +169,18 @@ static bulk_args args_of(const cm_problem *p, const cm_extent *e, const cm_wgmma
 }
 
 static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_wgmma *w,
-                         bulk_state *s)
+                         const cm_wgmma_room *room, bulk_state *s)
 {
     cm_tensor bias;
     cm_buf text;
     cm_buf_init(&text, cx->allocator);
     cm_finish_text(&s->finish, p, cm_gpu_conv_bias(p, &bias), &text);
-    cm_wgmma_text(w, s->dtype, false, false, &text);
+    cm_whole_text(&s->whole, &s->finish, p, cm_gpu_conv_bias(p, &bias), &text);
+    cm_wgmma_text(w, room, s->dtype, false, false, &text);
     cm_buf_printf(&text,
                   "#define PER_MULTIPROCESSOR %d\n#define A_ACROSS 0\n#define B_ACROSS 0\n"
-                  "#define TOGETHER %d\n#define B_EARLY 1\n#define PIXELS 1\n",
-                  w->per_multiprocessor, w->together);
+                  "#define TOGETHER %d\n#define B_EARLY 1\n#define PIXELS 1\n#define SPLITS %d\n",
+                  w->per_multiprocessor, w->together, w->splits);
     cm_status st = text.failed ? cm_fail_memory(cx)
                                : cm_gpu_kernel(cx, d,
                                                &(cm_kernel_text){"matmul_wgmma", cm_buf_text(&text),
@@ -201,28 +203,33 @@ cm_status cm_cuda_conv_bulk_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, con
     CM_NEW(cx, arena, s, bulk_state);
     s->dtype = p->in[0]->dtype;
     s->args = args_of(p, &e, &w);
-    s->x_map = images_of(p, CM_WGMMA_ROWS);
+    s->x_map = images_of(p, w.rows);
     describe_weights(s, p, &w);
     cm_result_of_conv(p->out[0], &axes);
     cm_finish_init(&s->finish, p, &axes, cm_gpu_conv_bias(p, &bias));
+    cm_whole_of(&s->finish, p, cm_gpu_conv_bias(p, &bias), e.n, w.n, &s->whole);
+    s->whole.is = s->whole.is && w.splits == 1; /* those meet their own way */
+    s->args.added_moves = s->whole.added.dims[2] > 1;
+    cm_wgmma_room room = cm_wgmma_room_of(&g, &w, false, &s->whole);
     s->grid = (cm_grid){.blocks = {(unsigned)cm_wgmma_blocks(&g, &w, &e)},
                         .threads = {w.per_multiprocessor == 1 ? 384 : 288},
-                        .cluster = (unsigned)w.together,
-                        .shared = cm_wgmma_shared(&w),
+                        .cluster = (unsigned)(w.splits > 1 ? w.splits : w.together),
+                        .shared = room.bytes,
                         .overlaps = true};
     *state = s;
-    return compile(cx, d, p, &w, s);
+    return compile(cx, d, p, &w, &room, s);
 }
 
 cm_status cm_cuda_conv_bulk_run(const cm_run *r)
 {
     const bulk_state *s = r->state;
-    cm_tensor_map a, b;
+    cm_tensor_map a, b, out, added;
     bulk_args x = s->args;
     cm_finish f = s->finish;
     CM_TRY(cm_gpu_image_map(r->cx, r, s->dtype, r->in[0], &s->x_map, &a));
     CM_TRY(cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[1], s->w_dims, s->w_strides, s->w_box,
                              128, &b));
     cm_finish_bind(&f, r, r->p->as.conv.bias ? r->in[2] : NULL);
-    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a, &b, &x, &f});
+    CM_TRY(cm_whole_bind(&s->whole, &f, r, &out, &added));
+    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a, &b, &out, &added, &x, &f});
 }

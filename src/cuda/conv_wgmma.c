@@ -10,6 +10,7 @@ typedef struct {
     cm_gpu_conv_args args;
     uint32_t tiles;
     cm_finish finish;
+    cm_whole whole;
     cm_dtype dtype;
     uint64_t dims[3], strides[2]; /* of the weights, for bulk copies */
     uint32_t box[3];
@@ -34,7 +35,7 @@ int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
     cm_extent e = cm_gpu_conv_extent(p);
-    return cm_wgmma_choose(&g, &e, false, out);
+    return cm_wgmma_choose(&g, &e, true, out);
 }
 
 /* What gathering takes beside the products: at first, and for each tile of k. */
@@ -80,14 +81,18 @@ cm_status cm_cuda_conv_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, co
     describe_weights(s, p, &w);
     cm_result_of_conv(p->out[0], &axes);
     cm_finish_init(&s->finish, p, &axes, cm_gpu_conv_bias(p, &room));
+    cm_whole_of(&s->finish, p, cm_gpu_conv_bias(p, &room), e.n, w.n, &s->whole);
+    s->whole.is = s->whole.is && p->as.conv.groups == 1;
+    cm_wgmma_room shared = cm_wgmma_room_of(&g, &w, false, &s->whole);
     s->tiles = (uint32_t)cm_wgmma_places(&w, &e);
     s->grid = (cm_grid){.blocks = {(unsigned)cm_wgmma_blocks(&g, &w, &e)},
                         .threads = {384},
-                        .shared = cm_wgmma_shared(&w),
+                        .shared = shared.bytes,
                         .overlaps = true};
     cm_buf_init(&text, cx->allocator);
     cm_finish_text(&s->finish, p, cm_gpu_conv_bias(p, &room), &text);
-    cm_wgmma_text(&w, s->dtype, false, false, &text);
+    cm_whole_text(&s->whole, &s->finish, p, cm_gpu_conv_bias(p, &room), &text);
+    cm_wgmma_text(&w, &shared, s->dtype, false, false, &text);
     cm_buf_printf(&text, "#define TRANSPOSED %d\n#define VOLUME %d\n", p->as.conv.transposed,
                   cm_gpu_conv_volume(p));
     cm_status st =
@@ -106,12 +111,13 @@ cm_status cm_cuda_conv_wgmma_run(const cm_run *r)
     const wgmma_state *s = r->state;
     cm_gpu_conv_args x = s->args;
     cm_finish f = s->finish;
-    cm_tensor_map w;
+    cm_tensor_map w, out, added;
     uint32_t tiles = s->tiles;
     CM_TRY(
         cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[1], s->dims, s->strides, s->box, 128, &w));
     cm_finish_bind(&f, r, r->p->as.conv.bias ? r->in[2] : NULL);
     x.x = r->in[0];
     x.w = r->in[1];
-    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&w, &x, &tiles, &f});
+    CM_TRY(cm_whole_bind(&s->whole, &f, r, &out, &added));
+    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&w, &out, &added, &x, &tiles, &f});
 }

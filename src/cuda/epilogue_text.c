@@ -205,8 +205,10 @@ void cm_finish_text(const cm_finish *f, const cm_problem *p, const cm_tensor *bi
                       row_kind(&f->operand[i].row), col_kind(&f->operand[i].col));
     cm_buf_str(out, "\n");
     if (p->epilogue) {
+        bool brief = p->out[0]->dtype == CM_F16 || p->out[0]->dtype == CM_BF16;
         cm_buf_str(out, "#define FINISH_PROGRAM\n");
-        cm_cuda_program_text(out, p->epilogue, "finish_program", CM_TEXT_FLOAT);
+        cm_cuda_program_text(out, p->epilogue, "finish_program",
+                             brief ? CM_TEXT_SHORT : CM_TEXT_FLOAT);
     }
 }
 

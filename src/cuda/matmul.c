@@ -6,17 +6,18 @@
 #include "cuda/tactics.h"
 
 /* Best guess first. */
-#define ROW(stem, least, ...)                                                                      \
+#define ROW(stem, packing, least, ...)                                                             \
     {                                                                                              \
         .name = #stem, .level = least, .reject = cm_cuda_##stem##_reject,                          \
         .knobs = cm_cuda_##stem##_knobs, .cost = cm_cuda_##stem##_cost,                            \
-        .pack_bytes = cm_gpu_product_pack_bytes, .pack = cm_gpu_product_pack,                      \
+        .pack_bytes = packing##_pack_bytes, .pack = packing##_pack,                                \
         .ready = cm_cuda_##stem##_ready, .run = cm_cuda_##stem##_run, __VA_ARGS__                  \
     }
 const cm_tactic cm_cuda_matmul_tactics[] = {
-    ROW(matmul_wgmma, 900),
-    ROW(matmul_tile, 750, .workspace = cm_cuda_matmul_tile_workspace),
-    ROW(matmul_cublaslt, 750, .workspace = cm_cuda_matmul_cublaslt_workspace),
+    ROW(matmul_wgmma, cm_cuda_matmul_wgmma, 900),
+    ROW(matmul_few, cm_gpu_product, 750),
+    ROW(matmul_tile, cm_gpu_product, 750, .workspace = cm_cuda_matmul_tile_workspace),
+    ROW(matmul_cublaslt, cm_gpu_product, 750, .workspace = cm_cuda_matmul_cublaslt_workspace),
 };
 const int cm_cuda_matmul_count = CM_COUNT(cm_cuda_matmul_tactics);
 
@@ -157,6 +158,7 @@ cm_extent cm_gpu_product_extent(const cm_problem *p, const cm_gpu_product *v)
     for (int i = 0; p->epilogue && i < p->n_operands; i++)
         bytes +=
             (double)cm_tensor_elems(p->operands[i]) * (double)cm_dtype_size(p->operands[i]->dtype);
-    return (cm_extent){v->arithmetic, v->s.m,  v->s.n, v->s.k,
-                       v->matrices,   element, bytes,  a.whole && b.whole ? 1 : 10};
+    return (cm_extent){v->arithmetic,         v->s.m,  v->s.n, v->s.k,
+                       v->matrices,           element, bytes,  a.whole && b.whole ? 1 : 10,
+                       cm_extent_functions(p)};
 }

@@ -42,9 +42,13 @@ cm_reading cm_gpu_product_reading(const cm_gpu_product *v, const cm_matrix *x, i
                                      const cm_problem *p, const cm_knobs *k, const void **state);  \
     cm_status cm_cuda_##stem##_run(const cm_run *r)
 MATMUL_TACTIC(matmul_wgmma);
+MATMUL_TACTIC(matmul_few);
 MATMUL_TACTIC(matmul_tile);
 MATMUL_TACTIC(matmul_cublaslt);
 #undef MATMUL_TACTIC
+size_t cm_cuda_matmul_wgmma_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
+void cm_cuda_matmul_wgmma_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
+                               void *to, cm_threads *threads);
 size_t cm_cuda_matmul_tile_workspace(const cm_problem *p, const cm_knobs *k);
 size_t cm_cuda_matmul_cublaslt_workspace(const cm_problem *p, const cm_knobs *k);
 

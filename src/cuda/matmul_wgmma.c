@@ -8,40 +8,102 @@
 typedef struct {
     int32_t m, n, k;
     uint32_t places;
-    int32_t a_moves, b_moves;
+    int32_t a_moves, b_moves, added_moves;
 } wgmma_args;
-
-/* What the copies are told of an operand, innermost first. */
-typedef struct {
-    uint64_t dims[3], strides[2];
-    uint32_t box[3];
-} box_map;
 
 typedef struct {
     const cm_kernel *kernel;
     cm_grid grid;
     wgmma_args args;
     cm_finish finish;
-    box_map a_map, b_map;
+    cm_whole whole;
+    cm_box_map a_map, b_map;
     cm_dtype dtype;
     int a, b, bias; /* inputs; bias -1: none */
 } wgmma_state;
+
+/* Products of shortened float32 read k where it is adjacent only. Constants that have it otherwise are packed with k
+ * innermost, rows in multiples of 16 bytes: the pitch in elements, 0: as other tactics pack them. */
+static int64_t turned_pitch(const cm_problem *p, int input)
+{
+    const cm_tensor *t = p->in[input];
+    const cm_matmul *s = &p->as.matmul;
+    int64_t along_k = input == 0 ? s->a.col : s->b.row;
+    if (!p->tf32 || t->dtype != CM_F32 || !p->constant[input] || t->rank != 2 || along_k == 1 ||
+        s->k == 1 || !cm_tensor_is_dense(t))
+        return 0;
+    return cm_ceil_div(t->dims[0], 4) * 4;
+}
+
+size_t cm_cuda_matmul_wgmma_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
+{
+    int64_t pitch = input < 2 ? turned_pitch(p, input) : 0;
+    return pitch ? (size_t)(pitch * p->in[input]->dims[1]) * sizeof(float)
+                 : cm_gpu_product_pack_bytes(p, k, input);
+}
+
+typedef struct {
+    const float *from;
+    float *to;
+    int64_t k, lines, pitch;
+} turn_job;
+
+static void turn_lines(void *arg, int64_t begin, int64_t end)
+{
+    const turn_job *j = arg;
+    for (int64_t i = begin; i < end; i++)
+        for (int64_t k = 0; k < j->pitch; k++)
+            j->to[i * j->pitch + k] = k < j->k ? j->from[k * j->lines + i] : 0;
+}
+
+void cm_cuda_matmul_wgmma_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
+                               void *to, cm_threads *threads)
+{
+    const cm_tensor *t = p->in[input];
+    turn_job j = {from, to, t->dims[0], t->dims[1], turned_pitch(p, input)};
+    if (j.pitch)
+        cm_parallel(threads, j.lines, 1 + 100000 / j.pitch, turn_lines, &j);
+    else
+        cm_gpu_product_pack(p, k, input, from, to, threads);
+}
+
+/* The product with operands as they were packed here. */
+static const char *product_of(const cm_problem *p, cm_gpu_product *v)
+{
+    const char *why = cm_gpu_product_of(p, v);
+    int64_t pitch[2] = {why ? 0 : turned_pitch(p, v->a), why ? 0 : turned_pitch(p, v->b)};
+    if (pitch[0]) {
+        v->s.a.col = 1;
+        v->s.a.row = pitch[0];
+        v->packed[0] = true;
+    }
+    if (pitch[1]) {
+        v->s.b.row = 1;
+        v->s.b.col = pitch[1];
+        v->packed[1] = true;
+    }
+    return why;
+}
 
 const char *cm_cuda_matmul_wgmma_reject(const cm_problem *p)
 {
     cm_gpu_product v;
     if (p->target.level / 10 != 90)
         return "these instructions are sm_90's own";
-    const char *why = cm_gpu_product_of(p, &v);
+    const char *why = product_of(p, &v);
     if (why)
         return why;
-    if (v.arithmetic != CM_ARITHMETIC_HALF)
-        return "not of 16-bit elements";
+    if (v.arithmetic == CM_ARITHMETIC_FLOAT)
+        return "float32 that is not to be shortened";
     if (v.a_z.n > 1 || v.b_z.n > 1)
         return "the batch has several axes";
-    if (!cm_gpu_product_reading(&v, &v.s.a, 2).whole ||
-        !cm_gpu_product_reading(&v, &v.s.b, 2).whole)
+    int element = (int)cm_dtype_size(p->in[0]->dtype);
+    cm_reading a = cm_gpu_product_reading(&v, &v.s.a, element);
+    cm_reading b = cm_gpu_product_reading(&v, &v.s.b, element);
+    if (!a.whole || !b.whole)
         return "rows do not begin at multiples of 16 bytes";
+    if (v.arithmetic == CM_ARITHMETIC_TF32 && (a.across || b.across))
+        return "k of a float32 operand is not adjacent";
     return NULL;
 }
 
@@ -50,9 +112,9 @@ int cm_cuda_matmul_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
     cm_gpu_product v;
-    cm_gpu_product_of(p, &v);
+    product_of(p, &v);
     cm_extent e = cm_gpu_product_extent(p, &v);
-    return cm_wgmma_choose(&g, &e, true, out);
+    return cm_wgmma_choose(&g, &e, false, out);
 }
 
 double cm_cuda_matmul_wgmma_cost(const cm_problem *p, const cm_knobs *k)
@@ -60,39 +122,45 @@ double cm_cuda_matmul_wgmma_cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
     cm_gpu_product v;
-    cm_gpu_product_of(p, &v);
+    product_of(p, &v);
     cm_extent e = cm_gpu_product_extent(p, &v);
     cm_wgmma w = cm_wgmma_of_knobs(k);
     return cm_wgmma_cost(&g, &w, &e);
 }
 
 /* rows: of the operand, m or n; tile: as many of them in a box where k is innermost. */
-static box_map map_of(const cm_gpu_product *v, const cm_matrix *x, int64_t rows, int tile)
+static cm_box_map map_of(const cm_gpu_product *v, const cm_matrix *x, int element, int64_t rows,
+                         int tile)
 {
     bool is_a = x == &v->s.a;
     const cm_axes *z = is_a ? &v->a_z : &v->b_z;
-    cm_reading r = cm_gpu_product_reading(v, x, 2);
-    int64_t row = is_a ? x->row : x->col, k = is_a ? x->col : x->row;
+    cm_reading r = cm_gpu_product_reading(v, x, element);
+    int64_t row = is_a ? x->row : x->col, k = is_a ? x->col : x->row, chunk = 16 / element;
     int64_t length = r.across ? rows : v->s.k, lines = r.across ? v->s.k : rows;
-    int64_t line = lines == 1 ? cm_ceil_div(length, 8) * 8 : r.across ? k : row;
+    int64_t line = lines == 1 ? cm_ceil_div(length, chunk) * chunk : r.across ? k : row;
     bool moves = z->n == 1 && z->stride[0] != 0;
-    return (box_map){{(uint64_t)length, (uint64_t)lines, moves ? z->dim[0] : 1},
-                     {(uint64_t)line * 2, (uint64_t)(moves ? z->stride[0] : line) * 2},
-                     {64, r.across ? 64 : (uint32_t)tile, 1}};
+    return (cm_box_map){
+        {(uint64_t)length, (uint64_t)lines, moves ? z->dim[0] : 1},
+        {(uint64_t)(line * element), (uint64_t)((moves ? z->stride[0] : line) * element)},
+        {(uint32_t)(CM_WGMMA_LINE / element), r.across ? 64 : (uint32_t)tile, 1}};
 }
 
 static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_gpu_product *v,
-                         const cm_wgmma *w, wgmma_state *s)
+                         const cm_wgmma *w, const cm_wgmma_room *room, wgmma_state *s)
 {
-    cm_reading a = cm_gpu_product_reading(v, &v->s.a, 2), b = cm_gpu_product_reading(v, &v->s.b, 2);
+    int element = (int)cm_dtype_size(p->in[0]->dtype);
+    cm_reading a = cm_gpu_product_reading(v, &v->s.a, element);
+    cm_reading b = cm_gpu_product_reading(v, &v->s.b, element);
     cm_buf text;
     cm_buf_init(&text, cx->allocator);
     cm_finish_text(&s->finish, p, v->bias, &text);
-    cm_wgmma_text(w, p->in[0]->dtype, a.across, b.across, &text);
+    cm_whole_text(&s->whole, &s->finish, p, v->bias, &text);
+    cm_wgmma_text(w, room, p->in[0]->dtype, a.across, b.across, &text);
     cm_buf_printf(&text,
                   "#define PER_MULTIPROCESSOR %d\n#define A_ACROSS %d\n#define B_ACROSS %d\n"
-                  "#define TOGETHER %d\n#define B_EARLY %d\n",
-                  w->per_multiprocessor, a.across, b.across, w->together, p->constant[v->b]);
+                  "#define TOGETHER %d\n#define B_EARLY %d\n#define SPLITS %d\n",
+                  w->per_multiprocessor, a.across, b.across, w->together, p->constant[v->b],
+                  w->splits);
     cm_status st = text.failed ? cm_fail_memory(cx)
                                : cm_gpu_kernel(cx, d,
                                                &(cm_kernel_text){"matmul_wgmma", cm_buf_text(&text),
@@ -108,16 +176,13 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
     cm_gpu_product v;
-    cm_gpu_product_of(p, &v);
+    product_of(p, &v);
     cm_extent e = cm_gpu_product_extent(p, &v);
     cm_wgmma w = cm_wgmma_of_knobs(k);
     wgmma_state *s;
     CM_NEW(cx, arena, s, wgmma_state);
-    s->a_map = map_of(&v, &v.s.a, v.s.m, CM_WGMMA_ROWS);
-    s->b_map = map_of(&v, &v.s.b, v.s.n, w.n / w.together);
-    s->args = (wgmma_args){(int32_t)v.s.m,       (int32_t)v.s.n,
-                           (int32_t)v.s.k,       (uint32_t)cm_wgmma_places(&w, &e),
-                           s->a_map.dims[2] > 1, s->b_map.dims[2] > 1};
+    s->a_map = map_of(&v, &v.s.a, e.element, v.s.m, w.rows);
+    s->b_map = map_of(&v, &v.s.b, e.element, v.s.n, w.n / w.together);
     s->dtype = p->in[0]->dtype;
     s->a = v.a;
     s->b = v.b;
@@ -125,19 +190,30 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
     cm_finish_init(&s->finish, p, &v.axes, v.bias);
     s->finish.alpha = v.s.alpha;
     s->finish.beta = v.s.beta;
+    cm_whole_of(&s->finish, p, v.bias, v.s.n, w.n, &s->whole);
+    s->whole.is = s->whole.is && w.splits == 1; /* those meet their own way */
+    s->args = (wgmma_args){(int32_t)v.s.m,
+                           (int32_t)v.s.n,
+                           (int32_t)v.s.k,
+                           (uint32_t)cm_wgmma_places(&w, &e),
+                           s->a_map.dims[2] > 1,
+                           s->b_map.dims[2] > 1,
+                           s->whole.added.dims[2] > 1};
+    bool b_across = cm_gpu_product_reading(&v, &v.s.b, e.element).across;
+    cm_wgmma_room room = cm_wgmma_room_of(&g, &w, b_across, &s->whole);
     s->grid = (cm_grid){.blocks = {(unsigned)cm_wgmma_blocks(&g, &w, &e)},
                         .threads = {w.per_multiprocessor == 1 ? 384 : 288},
-                        .cluster = (unsigned)w.together,
-                        .shared = cm_wgmma_shared(&w),
+                        .cluster = (unsigned)(w.splits > 1 ? w.splits : w.together),
+                        .shared = room.bytes,
                         .overlaps = true};
     *state = s;
-    return compile(cx, d, p, &v, &w, s);
+    return compile(cx, d, p, &v, &w, &room, s);
 }
 
 cm_status cm_cuda_matmul_wgmma_run(const cm_run *r)
 {
     const wgmma_state *s = r->state;
-    cm_tensor_map a, b;
+    cm_tensor_map a, b, out, added;
     wgmma_args x = s->args;
     cm_finish f = s->finish;
     CM_TRY(cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[s->a], s->a_map.dims, s->a_map.strides,
@@ -145,5 +221,6 @@ cm_status cm_cuda_matmul_wgmma_run(const cm_run *r)
     CM_TRY(cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[s->b], s->b_map.dims, s->b_map.strides,
                              s->b_map.box, 128, &b));
     cm_finish_bind(&f, r, s->bias >= 0 ? r->in[s->bias] : NULL);
-    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a, &b, &x, &f});
+    CM_TRY(cm_whole_bind(&s->whole, &f, r, &out, &added));
+    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a, &b, &out, &added, &x, &f});
 }

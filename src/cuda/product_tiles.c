@@ -24,6 +24,37 @@ static const shape float_shapes[] = {
     {{32, 32, 64, 4, 1, 2, 1}, 0.45},
 };
 
+static bool is_function(cm_pointwise op)
+{
+    switch (op) {
+    case CM_PW_EXP:
+    case CM_PW_LOG:
+    case CM_PW_SIN:
+    case CM_PW_COS:
+    case CM_PW_TANH:
+    case CM_PW_SIGMOID:
+    case CM_PW_ERF:
+    case CM_PW_GELU:
+    case CM_PW_GELU_TANH:
+    case CM_PW_SILU:
+    case CM_PW_MISH:
+    case CM_PW_SOFTPLUS:
+    case CM_PW_POW:
+    case CM_PW_ELU:
+        return true;
+    default:
+        return false;
+    }
+}
+
+int cm_extent_functions(const cm_problem *p)
+{
+    int n = 0;
+    for (int i = 0; p->epilogue && i < p->epilogue->n_steps; i++)
+        n += is_function(p->epilogue->step[i].op);
+    return n;
+}
+
 void cm_tiling_to_knobs(const cm_tiling *t, cm_knobs *k)
 {
     *k = (cm_knobs){{t->m, t->n, t->k_bytes, t->stages, t->warps_m, t->warps_n, t->splits}};

@@ -24,10 +24,12 @@ typedef struct cm_tiling {
 typedef struct cm_extent {
     cm_arithmetic arithmetic;
     int64_t m, n, k, matrices;
-    int element;  /* bytes */
-    double bytes; /* read and written in device memory at the least */
-    double slow;  /* factor of loading elements one by one; 1: whole chunks */
+    int element;   /* bytes */
+    double bytes;  /* read and written in device memory at the least */
+    double slow;   /* factor of loading elements one by one; 1: whole chunks */
+    int functions; /* elementary ones that the epilogue computes of each result */
 } cm_extent;
+int cm_extent_functions(const cm_problem *p);
 
 void cm_tiling_to_knobs(const cm_tiling *t, cm_knobs *k);
 cm_tiling cm_tiling_of_knobs(const cm_knobs *k);

@@ -9,9 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-/* A, B, C are the arguments. Floats have a form for every instruction, whole numbers for some. */
+/* A, B, C are the arguments. Floats have a form for every instruction, whole numbers for some; floats for results of
+ * 16 bits have their own where that is cheaper. */
 typedef struct {
-    const char *real, *whole;
+    const char *real, *whole, *brief;
 } form;
 
 /* clang-format off */
@@ -25,21 +26,21 @@ static const form forms[CM_PW_COUNT] = {
     [CM_PW_SQRT] = {"sqrt(A)", NULL},
     [CM_PW_RSQRT] = {"rsqrt(A)", NULL},
     [CM_PW_RECIP] = {"1 / A", NULL},
-    [CM_PW_EXP] = {"exp(A)", NULL},
+    [CM_PW_EXP] = {"exp(A)", NULL, "short_exp(A)"},
     [CM_PW_LOG] = {"log(A)", NULL},
     [CM_PW_SIN] = {"sin(A)", NULL},
     [CM_PW_COS] = {"cos(A)", NULL},
-    [CM_PW_TANH] = {"tanh(A)", NULL},
-    [CM_PW_SIGMOID] = {"pw_sigmoid(A)", NULL},
+    [CM_PW_TANH] = {"tanh(A)", NULL, "short_tanh(A)"},
+    [CM_PW_SIGMOID] = {"pw_sigmoid(A)", NULL, "short_sigmoid(A)"},
     [CM_PW_ERF] = {"erf(A)", NULL},
-    [CM_PW_RELU] = {"A <= 0 ? 0 : A", "A > 0 ? A : 0"},
-    [CM_PW_GELU] = {"pw_gelu(A)", NULL},
-    [CM_PW_GELU_TANH] = {"pw_gelu_tanh(A)", NULL},
-    [CM_PW_SILU] = {"A * pw_sigmoid(A)", NULL},
+    [CM_PW_RELU] = {"A <= 0 ? 0 : A", "A > 0 ? A : 0", "short_max(A, 0)"},
+    [CM_PW_GELU] = {"pw_gelu(A)", NULL, "short_gelu(A)"},
+    [CM_PW_GELU_TANH] = {"pw_gelu_tanh(A)", NULL, "short_gelu_tanh(A)"},
+    [CM_PW_SILU] = {"A * pw_sigmoid(A)", NULL, "short_silu(A)"},
     [CM_PW_MISH] = {"pw_mish(A)", NULL},
     [CM_PW_SOFTPLUS] = {"pw_softplus(A)", NULL},
     [CM_PW_SOFTSIGN] = {"A / (1 + fabs(A))", NULL},
-    [CM_PW_HARDSWISH] = {"A * pw_at_most(pw_at_least(A / 6 + (T)0.5, (T)0), (T)1)", NULL},
+    [CM_PW_HARDSWISH] = {"A * pw_at_most(pw_at_least(A / 6 + (T)0.5, (T)0), (T)1)", NULL, "short_hardswish(A)"},
     [CM_PW_NOT] = {"A == 0", "A == 0"},
     [CM_PW_IS_NAN] = {"A != A", NULL},
     [CM_PW_ADD] = {"A + B", "A + B"},
@@ -59,15 +60,16 @@ static const form forms[CM_PW_COUNT] = {
     [CM_PW_AND] = {"A != 0 && B != 0", "A != 0 && B != 0"},
     [CM_PW_OR] = {"A != 0 || B != 0", "A != 0 || B != 0"},
     [CM_PW_XOR] = {"(A != 0) != (B != 0)", "(A != 0) != (B != 0)"},
-    [CM_PW_CLIP] = {"pw_at_most(pw_at_least(A, B), C)", "pw_at_most(pw_at_least(A, B), C)"},
-    [CM_PW_HARDSIGMOID] = {"pw_at_least(pw_at_most(B * A + C, (T)1), (T)0)", NULL},
+    [CM_PW_CLIP] = {"pw_at_most(pw_at_least(A, B), C)", "pw_at_most(pw_at_least(A, B), C)", "short_min(short_max(A, B), C)"},
+    [CM_PW_HARDSIGMOID] = {"pw_at_least(pw_at_most(B * A + C, (T)1), (T)0)", NULL, "short_max(short_min(B * A + C, 1), 0)"},
     [CM_PW_SELECT] = {"A != 0 ? B : C", "A != 0 ? B : C"},
 };
 /* clang-format on */
 
 const char *cm_text_number_type(cm_text_number n)
 {
-    static const char *const names[] = {"float", "double", "long long", "unsigned long long"};
+    static const char *const names[] = {"float", "float", "double", "long long",
+                                        "unsigned long long"};
     return names[n];
 }
 
@@ -108,7 +110,7 @@ static void put_number(cm_buf *out, double v, cm_text_number n)
     uint64_t wide;
     memcpy(&bits, &f, sizeof bits);
     memcpy(&wide, &v, sizeof wide);
-    if (n == CM_TEXT_FLOAT)
+    if (n == CM_TEXT_FLOAT || n == CM_TEXT_SHORT)
         cm_buf_printf(out, "__int_as_float(0x%08" PRIx32 ")", bits);
     else if (n == CM_TEXT_DOUBLE)
         cm_buf_printf(out, "__longlong_as_double(0x%016" PRIx64 "ll)", wide);
@@ -154,6 +156,8 @@ static const char *form_of(const cm_program_step *s, cm_text_number n)
         return forms[s->op].whole;
     const char *power =
         s->op == CM_PW_POW && s->arg[1].kind == CM_ARG_NUMBER ? power_form(s->arg[1].number) : NULL;
+    if (n == CM_TEXT_SHORT && forms[s->op].brief)
+        return forms[s->op].brief;
     return power ? power : forms[s->op].real;
 }
 

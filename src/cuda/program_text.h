@@ -6,9 +6,11 @@
 #include "base/buf.h"
 #include "plan/program.h"
 
-/* In which numbers it is computed. Whole ones wrap, know no elementary function, and compare as their type. */
+/* In which numbers it is computed. Whole ones wrap, know no elementary function, and compare as their type. SHORT are
+ * floats whose results go into 16 bits: functions are as exact as that needs (kernels/program.cuh). */
 typedef enum {
     CM_TEXT_FLOAT,
+    CM_TEXT_SHORT,
     CM_TEXT_DOUBLE,
     CM_TEXT_I64,
     CM_TEXT_U64,

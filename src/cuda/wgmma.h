@@ -3,28 +3,41 @@
 #ifndef CM_CUDA_WGMMA_H
 #define CM_CUDA_WGMMA_H
 
+#include "cuda/finish_whole.h"
 #include "cuda/product_tiles.h"
 
-enum { CM_WGMMA_ROWS = 128, CM_WGMMA_LINE = 128 }; /* of a tile; bytes of k in one */
+enum { CM_WGMMA_LINE = 128 }; /* bytes of k in a tile */
 
 /* As knobs, in this order. */
 typedef struct cm_wgmma {
     int n;      /* columns of a tile */
-    int stages; /* tiles of k in shared memory */
+    int stages; /* tiles of k in shared memory, at most */
     int per_multiprocessor;
-    int together; /* blocks with tiles below one another that share B's copies, 1 or 2 */
+    int together;  /* blocks with tiles below one another that share B's copies, 1 or 2 */
+    int rows;      /* of a tile */
+    int alternate; /* each of the two warp groups has its own tiles, else they share one */
+    int splits;    /* blocks that share a tile's k */
 } cm_wgmma;
 cm_wgmma cm_wgmma_of_knobs(const cm_knobs *k);
 
-/* Places of tiles, or of stacks of them; and the blocks that walk over them. */
+/* Tiles, or stacks of them, or parts of them along k; and the blocks that walk over them. */
 int64_t cm_wgmma_places(const cm_wgmma *w, const cm_extent *e);
 int64_t cm_wgmma_blocks(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e);
-size_t cm_wgmma_shared(const cm_wgmma *w);
 double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e); /* ns */
-/* Settings worth trying, best first. shares: the kernel can share a multiprocessor, and copies. */
-int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, bool shares, cm_knobs *out);
+/* Settings worth trying, best first. plain: the kernel cannot share a multiprocessor, copies or k, nor alternate. */
+int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, bool plain, cm_knobs *out);
+
+/* How a block uses its shared memory. */
+typedef struct cm_wgmma_room {
+    int stages;
+    int slots; /* of each warp, for results in whole lines */
+    size_t bytes;
+} cm_wgmma_room;
+cm_wgmma_room cm_wgmma_room_of(const cm_gpu_facts *g, const cm_wgmma *w, bool b_across,
+                               const cm_whole *whole);
 
 /* What tile_wgmma.cuh wants before it, wgmma() too. */
-void cm_wgmma_text(const cm_wgmma *w, cm_dtype type, bool a_across, bool b_across, cm_buf *out);
+void cm_wgmma_text(const cm_wgmma *w, const cm_wgmma_room *room, cm_dtype type, bool a_across,
+                   bool b_across, cm_buf *out);
 
 #endif

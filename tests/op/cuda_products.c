@@ -67,6 +67,26 @@ static void products_of_any_size_in_float32(void **state)
     product_sizes("f32", 1e-5);
 }
 
+/* Operands keep 10 bits behind the point. */
+static void products_of_shortened_floats(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "a: f32[70,36]\n@b = f32[36,50] random 1\ny = MatMul(a, @b)\nreturn y\n",
+        "a: f32[333,332]\n@b = f32[332,520] random 1\n@o = f32[520] random 2\n"
+        "y = MatMul(a, @b | @o) then \"add x $0; relu %0\"\nreturn y\n",
+        "a: f32[66,35]\n@b = f32[40,35] random 1\n@c = f32[40] random 2\n"
+        "y = Gemm(a, @b, @c) {transB=1}\nreturn y\n",
+        "a: f32[2,40,36]\nb: f32[2,36,44]\ny = MatMul(a, b)\nreturn y\n",
+    };
+    for (int i = 0; i < CM_COUNT(texts) && (runs() || i < 2); i++) {
+        op_case c = op_case_of(texts[i]);
+        c.tf32 = true;
+        c.tolerance = 3e-3;
+        op_check(&c);
+    }
+}
+
 static const struct {
     int n, c_in, c_out, groups, height, width, kernel, stride, dilation;
 } convolutions[] = {
@@ -137,6 +157,77 @@ static void products_of_halves_with_an_epilogue(void **state)
              "y = MatMul(a, @b | @o, r) then \"add x $0; gelu %0; add %1 $1\"\nreturn y\n");
 }
 
+/* Large enough that every setting is worth trying; rows and columns end inside tiles. */
+static const char *const whole_lines[] = {
+    "a: f16[333,392]\n@b = f16[392,520] random 1\n@o = f16[520] random 2\n"
+    "y = MatMul(a, @b | @o) then \"add x $0; gelu %0\"\nreturn y\n",
+    "a: f16[333,392]\n@b = f16[392,520] random 1\n@o = f16[520] random 2\nr: f16[333,520]\n"
+    "y = MatMul(a, @b | @o, r) then \"add x $0; add %0 $1\"\nreturn y\n",
+    "a: bf16[2,200,264]\nb: bf16[2,264,648]\n@o = bf16[648] random 2\nr: bf16[200,648]\n"
+    "@s = f32[1] random 3\n"
+    "y = MatMul(a, b | @o, r, @s) then \"mul x $2; add %0 $0; relu %1; add %2 $1\"\nreturn y\n",
+    "a: f16[3,130,264]\n@b = f16[264,520] random 1\n@g = f16[520] random 2\n@o = f16[520] random "
+    "3\n"
+    "y = MatMul(a, @b | @g, @o) then \"mul x $0; add %0 $1; hardswish %1\"\nreturn y\n",
+    "a: f16[1100,72]\n@b = f16[72,1032] random 1\n@o = f16[1032] random 2\nr: f16[1100,1032]\n"
+    "y = MatMul(a, @b | @o, r) then \"add x $0; add %0 $1\"\nreturn y\n",
+    "a: f16[137,1032]\n@b = f16[1032,400] random 1\n@o = f16[400] random 2\nr: f16[137,400]\n"
+    "y = Gemm(a, @b, r | @o) {alpha=0.5, beta=2.0} then \"add x $0; silu %0\"\nreturn y\n",
+};
+
+static void products_in_whole_lines(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CM_COUNT(whole_lines) && (runs() || i < 3); i++)
+        check(whole_lines[i], i == 2 ? 8e-3 : 2e-3);
+}
+
+/* Of numbers that a matrix has, whatever the product is. Where the exact result is near the middle between two of 16 bits, it may
+ * become the other one: a step, at most 2^-10 (2^-7) of the largest. */
+static void activate(const char *type, const char *function, double low, double high, int hurt,
+                     double tolerance)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "a: %s[48,8]\n@b = %s[8,136] random 1\nr: %s[48,136]\n"
+             "y = MatMul(a, @b | r) then \"mul x 0; %s $0; add %%1 %%0\"\nreturn y\n",
+             type, type, type, function);
+    op_case c = op_case_of(text);
+    c.low = low;
+    c.high = high;
+    c.hurt = hurt;
+    c.tolerance = tolerance;
+    op_check(&c);
+}
+
+static void activations_of_halves(void **state)
+{
+    (void)state;
+    static const char *const functions[] = {"gelu", "gelu_tanh", "silu",      "sigmoid",
+                                            "tanh", "exp",       "hardswish", "relu"};
+    for (int i = 0; i < CM_COUNT(functions) && (runs() || i < 2); i++) {
+        activate("f16", functions[i], -6, 6, 0, 1e-3);
+        activate("f16", functions[i], -2, 0, 0, 1e-3);
+        activate("f16", functions[i], -0.5, 0.5, 0, 1e-3);
+        activate("f16", functions[i], -8, -3, 0, 1e-3);
+        activate("bf16", functions[i], -12, -3, 0, 8e-3);
+        activate("bf16", functions[i], -1, 1, 50, 8e-3);
+    }
+}
+
+static void products_of_few_rows(void **state)
+{
+    (void)state;
+    compiles("a: f16[1,48]\n@b = f16[48,24] random 1\n@o = f16[24] random 2\n"
+             "y = MatMul(a, @b | @o) then \"add x $0; relu %0\"\nreturn y\n");
+    compiles("a: f32[3,44]\n@b = f32[30,44] random 1\n@c = f32[30] random 2\n"
+             "y = Gemm(a, @b, @c) {transB=1}\nreturn y\n");
+    compiles("a: f16[8,1030]\nb: f16[1030,152]\ny = MatMul(a, b)\nreturn y\n");
+    compiles("a: f16[2,5,520]\nb: f16[2,520,40]\ny = MatMul(a, b)\nreturn y\n");
+    compiles("a: f16[2,2056]\n@b = f16[27,2056] random 1\n@c = f16[27] random 2\n"
+             "y = Gemm(a, @b, @c) {transB=1}\nreturn y\n");
+}
+
 static void products_of_floats_with_a_bias(void **state)
 {
     (void)state;
@@ -197,12 +288,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_halves_with_an_epilogue),
+        cmocka_unit_test(products_of_few_rows),
+        cmocka_unit_test(products_in_whole_lines),
+        cmocka_unit_test(activations_of_halves),
         cmocka_unit_test(products_of_floats_with_a_bias),
         cmocka_unit_test(convolutions_of_both_readings),
         cmocka_unit_test(convolutions_that_add),
         cmocka_unit_test(images_with_infinities),
         cmocka_unit_test(depthwise_convolutions),
         cmocka_unit_test(transposed_convolutions),
+        cmocka_unit_test(products_of_shortened_floats),
         cmocka_unit_test(products_of_any_size_in_float16),
         cmocka_unit_test(products_of_any_size_in_bfloat16),
         cmocka_unit_test(products_of_any_size_in_float32),

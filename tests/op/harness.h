@@ -41,6 +41,7 @@ typedef struct op_case {
     uint32_t seed;
     double low, high;          /* of random float inputs */
     int64_t int_low, int_high; /* of integer inputs; high exclusive */
+    bool tf32;                 /* GPUs may shorten float32 operands of products */
     int hurt;            /* > 0: one element in so many of float inputs is NaN, infinite or huge */
     const char *only;    /* only tactics whose name holds this; NULL: all */
     const char *without; /* none whose name holds this; NULL: all */

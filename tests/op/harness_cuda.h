@@ -212,9 +212,9 @@ static void op_device_tactic(op_state *s, op_targets_state *g, cm_device *d, cm_
         char what[256];
         const void *ready = NULL;
         cm_arena_mark mark = cm_arena_save(&s->scratch);
-        snprintf(what, sizeof what, "%s at sm_%d, %s, knobs %d %d %d %d", t->name,
+        snprintf(what, sizeof what, "%s at sm_%d, %s, knobs %d %d %d %d %d %d %d", t->name,
                  p->target.level / 10, layouts, knobs[k].v[0], knobs[k].v[1], knobs[k].v[2],
-                 knobs[k].v[3]);
+                 knobs[k].v[3], knobs[k].v[4], knobs[k].v[5], knobs[k].v[6]);
         assert_true(t->cost(p, &knobs[k]) > 0);
         if (t->ready && t->ready(&s->cx, d, &s->scratch, p, &knobs[k], &ready) != CM_OK)
             fail_msg("%s is not to be had: %s\n%s", what, s->cx.message, s->c->text);
@@ -236,6 +236,7 @@ static void op_device_tactics(op_state *s, const cm_problem *problem, const char
         cm_problem p = *problem;
         p.target = op_api()->target(g->devices[c]);
         p.threads = 1;
+        p.tf32 = s->c->tf32;
         for (int i = 0; i < n; i++)
             if ((!one || !strcmp(one, rows[i].name)) && rows[i].level <= p.target.level &&
                 !rows[i].reject(&p) && op_turn(g, &rows[i], c, &begin, &step))

@@ -51,6 +51,17 @@ static void floats(void **state)
           "    r[1] = v0;\n");
 }
 
+/* Shorter forms where there are such. */
+static void floats_for_short_results(void **state)
+{
+    (void)state;
+    check("mul x 0.5; gelu %0; sqrt %1", CM_TEXT_SHORT, "float",
+          "    T v0 = (T)(x * __int_as_float(0x3f000000));\n"
+          "    T v1 = (T)(short_gelu(v0));\n"
+          "    T v2 = (T)(sqrt(v1));\n"
+          "    r[0] = v2;\n");
+}
+
 static void whole_numbers(void **state)
 {
     (void)state;
@@ -91,9 +102,8 @@ static void all_instructions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(floats),
-        cmocka_unit_test(whole_numbers),
-        cmocka_unit_test(powers),
+        cmocka_unit_test(floats),           cmocka_unit_test(floats_for_short_results),
+        cmocka_unit_test(whole_numbers),    cmocka_unit_test(powers),
         cmocka_unit_test(all_instructions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

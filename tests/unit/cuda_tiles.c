@@ -55,12 +55,15 @@ static void settings_of_warp_groups_fit(void **state)
     cm_knobs knobs[CM_MAX_KNOBS];
     cm_gpu_facts_of(&target, &g);
     cm_extent e = {CM_ARITHMETIC_HALF, 4096, 4096, 4096, 1, 2, 1e8, 1};
-    int n = cm_wgmma_choose(&g, &e, true, knobs);
-    for (int i = 0; i < n; i++) {
-        cm_wgmma w = cm_wgmma_of_knobs(&knobs[i]);
+    int n = cm_wgmma_choose(&g, &e, false, knobs);
+    static const cm_whole outs[] = {{.matrix = -1}, {true, 2, 2, -1, 64}, {true, 4, 2, 0, 128}};
+    for (int i = 0; i < n * CM_COUNT(outs); i++) {
+        cm_wgmma w = cm_wgmma_of_knobs(&knobs[i / CM_COUNT(outs)]);
+        cm_wgmma_room room = cm_wgmma_room_of(&g, &w, i % 2, &outs[i % CM_COUNT(outs)]);
         /* A multiprocessor has 1 KiB more for each block than blocks can ask for. */
-        assert_true((cm_wgmma_shared(&w) + 1024) * (size_t)w.per_multiprocessor <=
+        assert_true((room.bytes + 1024) * (size_t)w.per_multiprocessor <=
                     (size_t)g.shared_bytes + 1024);
+        assert_true(room.stages >= 2);
         assert_int_equal(cm_wgmma_blocks(&g, &w, &e) % w.together, 0);
     }
 }

@@ -6,11 +6,11 @@
 #include "common.cuh"
 #include "finish.cuh"
 
-#define PART     64
-#define A_ACROSS 0
-#define B_ACROSS 0
-#define A_WHOLE  1
-#define TOGETHER 1
+#define PART      (TILE_N % 64 == 0 ? 64 : 32)
+#define A_ACROSS  0
+#define B_ACROSS  0
+#define A_WHOLE   1
+#define TOGETHER  1
 #include "tile_wgmma.cuh"
 
 enum {
@@ -29,7 +29,7 @@ template <int CHUNKS, int ACROSS> DEVICE u32 chunk_at(int line, int chunk)
 
 DEVICE void hand_over(const shared_places &s, u32 at)
 {
-    fence_for_products();
+    fence_for_bulk();
     barrier_arrive(s.full + at % STAGES * 8);
 }
 
@@ -74,29 +74,55 @@ DEVICE void fill(const tensor_map &w, const conv_args &p, u32 tiles, const share
         hand_over(s, i);
 }
 
+// What the warp groups do that multiply.
+DEVICE void consume(const tensor_map &out, const tensor_map &added, const conv_args &p, u32 tiles,
+                    const finish_args &f, const shared_places &s, char *shared)
+{
+    int group = threadIdx.x / 128;
+#if WHOLE
+    way_out w = way_out_at(s.way_out);
+#endif
+    u32 at = 0;
+    for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        tile_place t = place_of(tile, p.m, p.n, p.k, 1);
+        float sum[BLOCKS_M][TILE_N / 2];
+#if WHOLE // there is one group of channels
+        expect(w, added, f, t, p.n, 0);
+        multiply(sum, t.tiles, group, s, at);
+        hand_out(sum, w, out, added, f, t, 0);
+#else
+        t.col += t.z * p.n;
+        finish_prefetch(f, finish_matrix(f, t.z), t.row, t.col, t.rows, t.cols, threadIdx.x,
+                        CONSUMERS * 128);
+        multiply(sum, t.tiles, group, s, at);
+        hand_out(sum, t, f, finish_matrix(f, t.z), s, shared);
+#endif
+    }
+#if WHOLE
+    if (threadIdx.x % 32 == 0)
+        stores_wait<0>();
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    conv_wgmma(const __grid_constant__ tensor_map w, const __grid_constant__ conv_args p, u32 tiles,
+    conv_wgmma(const __grid_constant__ tensor_map w, const __grid_constant__ tensor_map out,
+               const __grid_constant__ tensor_map added, const __grid_constant__ conv_args p, u32 tiles,
                const __grid_constant__ finish_args f)
 {
     extern __shared__ __align__(1024) char shared[];
-    char *way_out;
-    shared_places s = lay_out(shared, GATHERERS + 1, way_out);
+    shared_places s = lay_out(shared);
     int group = threadIdx.x / 128;
+#if WHOLE
+    if (group < CONSUMERS)
+        make_way_out(s.way_out);
+#endif
+    make_barriers(s, GATHERERS + 1);
     if (group == CONSUMERS) {
         fewer_registers<104>();
         fill(w, p, tiles, s);
     } else {
         more_registers<200>();
         wait_for_predecessor();
-        u32 at = 0;
-        for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            tile_place t = place_of(tile, p.m, p.n, p.k, 1);
-            float sum[TILE_N / 2];
-            t.col += t.z * p.n;
-            finish_prefetch(f, finish_matrix(f, t.z), t.row, t.col, t.rows, t.cols, threadIdx.x,
-                            CONSUMERS * 128);
-            multiply(sum, t.tiles, group, s, at);
-            hand_out(sum, t, f, finish_matrix(f, t.z), (float *)way_out + threadIdx.x / 32 * 8 * PITCH);
-        }
+        consume(out, added, p, tiles, f, s, shared);
     }
 }

@@ -2,14 +2,15 @@
 // blocks stay and take one tile after the other.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Beside what tile_wgmma.cuh wants: PER_MULTIPROCESSOR, B_EARLY. TOGETHER 2: two blocks have tiles below one
-// another, and each copies half of B for both. PIXELS: A is the input of a convolution (pixel_copies.cuh).
+// Beside what tile_wgmma.cuh wants: PER_MULTIPROCESSOR, B_EARLY, SPLITS. TOGETHER 2: two blocks have tiles below
+// one another, and each copies half of B for both. SPLITS > 1: as many blocks, a cluster, share a tile's
+// k; each has one tile. PIXELS: A is the input of a convolution (pixel_copies.cuh).
 #include "common.cuh"
 #include "finish.cuh"
 
 enum {
     ALONE = PER_MULTIPROCESSOR == 1,
-    PART = ALONE ? 64 : 32,
+    PART = ALONE && TILE_N % 64 == 0 ? 64 : 32,
 };
 #define STACK TOGETHER
 #include "tile_wgmma.cuh"
@@ -22,18 +23,18 @@ enum { THREADS = CONSUMERS * 128 + (ALONE ? 128 : 32) }; // one of the last fill
 struct wgmma_args {
     int m, n, k;
     u32 places; // of tiles, or of two of them
-    int a_moves, b_moves; // along the batch, or the same for all
+    int a_moves, b_moves, added_moves; // along the batch, or the same for all
 #if PIXELS
     image_args image;
 #endif
 };
 
 // This block's tile of the cluster's n-th place, and how many clusters there are.
-DEVICE u32 first_place() { return blockIdx.x / TOGETHER; }
-DEVICE u32 places_apart() { return gridDim.x / TOGETHER; }
+DEVICE u32 first_place() { return SPLITS > 1 ? blockIdx.x : blockIdx.x / TOGETHER; }
+DEVICE u32 places_apart() { return SPLITS > 1 ? gridDim.x : gridDim.x / TOGETHER; }
 DEVICE tile_place own_tile(u32 place, const wgmma_args &p, int rank)
 {
-    tile_place t = place_of(place, p.m, p.n, p.k, 1);
+    tile_place t = place_of(place, p.m, p.n, p.k, SPLITS);
     t.row += rank * TILE_M;
     t.rows = t.rows - rank * TILE_M < TILE_M ? t.rows - rank * TILE_M : TILE_M;
     return t;
@@ -65,7 +66,7 @@ DEVICE void fill_b(const tensor_map &b, const shared_places &s, u32 slot, const 
     int col = t.col + rank * SHARE;
     if (!B_ACROSS)
         copy_b(to, b, full, i * TILE_K, col, z);
-    for (int q = 0; B_ACROSS && q < SHARE / 64; q++)
+    for (int q = 0; B_ACROSS && q < (SHARE + 63) / 64; q++)
         copy_b(to + q * BLOCK_BYTES, b, full, col + q * 64, i * TILE_K, z);
 }
 
@@ -78,7 +79,7 @@ DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, 
         tile_place t = own_tile(first_place(), p, rank);
         for (; early < STAGES && early < (u32)t.tiles; early++) {
             barrier_expect(s.full + early * 8, STAGE_BYTES);
-            fill_b(b, s, early, t, early, p.b_moves ? t.z : 0, rank);
+            fill_b(b, s, early, t, t.first + early, p.b_moves ? t.z : 0, rank);
         }
     }
     wait_for_predecessor();
@@ -94,47 +95,132 @@ DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, 
             if (at >= early) {
                 barrier_wait(s.empty + slot * 8, (at / STAGES & 1) ^ 1);
                 barrier_expect(s.full + slot * 8, STAGE_BYTES);
-                fill_b(b, s, slot, t, i, zb, rank);
+                fill_b(b, s, slot, t, t.first + i, zb, rank);
             }
 #if PIXELS
             walk.copy(p.image, a, s.stages + slot * STAGE_BYTES, s.full + slot * 8);
 #else
-            fill_a(a, s, slot, t, i, za);
+            fill_a(a, s, slot, t, t.first + i, za);
 #endif
         }
     }
 }
 
+#if SPLITS > 1
+enum { SUM_PITCH = TILE_N + 8 };
+
+// This block's sums, where its stages were: all of them were read.
+DEVICE void lay_down(const float (&sum)[BLOCKS_M][TILE_N / 2], float *to)
+{
+    int lane = threadIdx.x % 32, first = threadIdx.x / 128 * BLOCKS_M * 64 + threadIdx.x / 32 % 4 * 16;
+#pragma unroll
+    for (int h = 0; h < BLOCKS_M; h++)
+#pragma unroll
+        for (int j = 0; j < TILE_N / 4; j++) {
+            int row = first + h * 64 + j % 2 * 8 + lane / 4, col = j / 2 * 8 + lane % 4 * 2;
+            *(float2 *)(to + row * SUM_PITCH + col) = make_float2(sum[h][j * 2], sum[h][j * 2 + 1]);
+        }
+}
+
+// The blocks of a cluster add up a share of the tile each, always in the same order.
+DEVICE void meet(const tile_place &t, const finish_args &f, u32 sums)
+{
+    enum { VECTORS = TILE_N / 8, ALL = TILE_M * VECTORS };
+    finish_places at = finish_matrix(f, t.z);
+    for (int v = t.split * CONSUMERS * 128 + threadIdx.x; v < ALL; v += SPLITS * CONSUMERS * 128) {
+        int i = v / VECTORS, j = v % VECTORS * 8;
+        if (i >= t.rows || j >= t.cols)
+            continue;
+        float4 low[SPLITS], high[SPLITS];
+#pragma unroll
+        for (int q = 0; q < SPLITS; q++) {
+            low[q] = load_cluster16(sums + (i * SUM_PITCH + j) * 4, q);
+            high[q] = load_cluster16(sums + (i * SUM_PITCH + j) * 4 + 16, q);
+        }
+        float x[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+#pragma unroll
+        for (int q = 0; q < SPLITS; q++) {
+            x[0] += low[q].x, x[1] += low[q].y, x[2] += low[q].z, x[3] += low[q].w;
+            x[4] += high[q].x, x[5] += high[q].y, x[6] += high[q].z, x[7] += high[q].w;
+        }
+        finish8(f, at, t.row + i, t.col + j, t.cols - j < 8 ? t.cols - j : 8, x);
+    }
+}
+#endif
+
+// What the warp groups do that multiply.
+DEVICE void consume(const tensor_map &out, const tensor_map &added, const wgmma_args &p, const finish_args &f,
+                    const shared_places &s, char *shared, int group, int rank)
+{
+#if WHOLE
+    way_out w = way_out_at(s.way_out);
+#endif
+    u32 at = 0, mine = 0;
+    for (u32 place = first_place(); place < p.places; place += places_apart()) {
+        tile_place t = own_tile(place, p, rank);
+        if (ALTERNATE && mine++ % 2 != (u32)group) {
+            at += t.tiles;
+            continue;
+        }
+        float sum[BLOCKS_M][TILE_N / 2];
+#if WHOLE
+        int added_z = p.added_moves ? t.z : 0;
+        expect(w, added, f, t, p.n, added_z);
+        multiply(sum, t.tiles, group, s, at);
+        hand_out(sum, w, out, added, f, t, added_z);
+#elif SPLITS > 1
+        multiply(sum, t.tiles, group, s, at);
+        asm volatile("bar.sync 1, 256;" ::: "memory"); // both have read the last stage
+        lay_down(sum, (float *)(shared + (s.stages - shared_address(shared))));
+        cluster_barrier();
+        meet(t, f, s.stages);
+#else
+        if (ALONE) // two together hide each other's waiting, and have no registers for it
+            finish_prefetch(f, finish_matrix(f, t.z), t.row, t.col, t.rows, t.cols, threadIdx.x % (SHARING * 128),
+                            SHARING * 128);
+        multiply(sum, t.tiles, group, s, at);
+        hand_out(sum, t, f, finish_matrix(f, t.z), s, shared);
+#endif
+    }
+#if WHOLE
+    if (threadIdx.x % 32 == 0)
+        stores_wait<0>();
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
     matmul_wgmma(const __grid_constant__ tensor_map a, const __grid_constant__ tensor_map b,
+                 const __grid_constant__ tensor_map out, const __grid_constant__ tensor_map added,
                  const __grid_constant__ wgmma_args p, const __grid_constant__ finish_args f)
 {
     extern __shared__ __align__(1024) char shared[];
-    char *way_out;
-    shared_places s = lay_out(shared, 1, way_out);
-    int group = threadIdx.x / 128, rank = blockIdx.x % TOGETHER;
+    shared_places s = lay_out(shared);
+    int group = threadIdx.x / 128, rank = SPLITS > 1 ? 0 : blockIdx.x % TOGETHER;
+#if WHOLE
+    if (group < CONSUMERS)
+        make_way_out(s.way_out);
+#endif
+    if (threadIdx.x == CONSUMERS * 128) {
+        prefetch_map(a);
+        prefetch_map(b);
+    }
+    make_barriers(s, 1);
     if (group == CONSUMERS) {
         if (ALONE)
             fewer_registers<56>();
         if (threadIdx.x % 128 == 0)
             fill(a, b, p, s, rank);
         __syncwarp();
+#if SPLITS > 1
+        cluster_barrier(); // the others meet
+#endif
     } else {
         if (ALONE) // what the others gave away
             more_registers<224>();
         wait_for_predecessor();
-        u32 at = 0;
-        for (u32 place = first_place(); place < p.places; place += places_apart()) {
-            tile_place t = own_tile(place, p, rank);
-            float sum[TILE_N / 2];
-            if (ALONE) // two together hide each other's waiting, and have no registers for it
-                finish_prefetch(f, finish_matrix(f, t.z), t.row, t.col, t.rows, t.cols, threadIdx.x,
-                                CONSUMERS * 128);
-            multiply(sum, t.tiles, group, s, at);
-            hand_out(sum, t, f, finish_matrix(f, t.z), (float *)way_out + threadIdx.x / 32 * 8 * PITCH);
-        }
+        consume(out, added, p, f, s, shared, group, rank);
     }
-#if TOGETHER > 1
-    cluster_barrier(); // until nobody writes or arrives here any more
+#if TOGETHER > 1 || SPLITS > 1
+    cluster_barrier(); // until nobody reads, writes or arrives here any more
 #endif
 }

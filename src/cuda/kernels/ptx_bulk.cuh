@@ -59,8 +59,43 @@ DEVICE void copy_box(u32 to, const tensor_map &map, u32 barrier, int x, int y, i
                  : "memory");
 }
 
-// What this thread wrote to shared memory is there for products of other threads, once they are told.
-DEVICE void fence_for_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Tensor maps are fetched before they are used.
+DEVICE void prefetch_map(const tensor_map &map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+// A box towards the L2 cache.
+DEVICE void prefetch_box(const tensor_map &map, int x, int y, int z)
+{
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(&map), "r"(x),
+                 "r"(y), "r"(z)
+                 : "memory");
+}
+
+// Out of shared memory; what of the box is not of the tensor is left out. In groups, as the others.
+DEVICE void store_box(const tensor_map &map, u32 from, int x, int y, int z)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
+                 "r"(from), "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
+DEVICE void stores_end_group() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until all but N of this thread's groups have left shared memory.
+template <int N> DEVICE void stores_wait()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
+// Four 8x8 matrices, as load_fragments has them.
+DEVICE void store_fragments(u32 at, const u32 (&r)[4])
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(r[0]),
+                 "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+}
+
+// What this thread wrote to shared memory is there for products and bulk copies of other threads, once they are told.
+DEVICE void fence_for_bulk() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void products_end_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

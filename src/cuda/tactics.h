@@ -20,6 +20,8 @@ extern const cm_backend cm_backend_cuda;
     X(SCATTER, scatter) \
     X(PLACED, placed) \
     X(QUANTISE, quant) \
+    X(QMATMUL, qmatmul) \
+    X(QCONV, qconv) \
     X(POINTWISE, pointwise) \
     X(MOVE, move) \
     X(REDUCE, reduce) \

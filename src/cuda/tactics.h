@@ -19,6 +19,7 @@ extern const cm_backend cm_backend_cuda;
     X(GATHER, gather) \
     X(SCATTER, scatter) \
     X(PLACED, placed) \
+    X(SAMPLE, sample) \
     X(QUANTISE, quant) \
     X(QMATMUL, qmatmul) \
     X(QCONV, qconv) \

@@ -31,7 +31,8 @@
     X(CUSTOM,    16, "custom")    /* a plugin's operator, with tactics of its own */               \
     X(SCATTER,   17, "scatter")   /* to places that data tell */                                   \
     X(PLACED,    18, "placed")    /* each element by a rule of its place */                        \
-    X(ROTARY,    19, "rotary")    /* pairs of columns rotated by angles */
+    X(ROTARY,    19, "rotary")    /* pairs of columns rotated by angles */                         \
+    X(SAMPLE,    20, "sample")    /* images read at places that data tell */
 /* clang-format on */
 
 typedef enum {

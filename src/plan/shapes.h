@@ -232,6 +232,18 @@ typedef struct cm_placed {
     bool circular;
 } cm_placed;
 
+typedef enum { CM_SAMPLE_ZEROS, CM_SAMPLE_BORDER, CM_SAMPLE_REFLECTION } cm_sample_padding;
+
+/* Images (input 0) read at the places of a grid (input 1), [images, out..., axes]: the innermost axis comes first,
+ * -1 to 1 is the whole. ops/vision/grid.c has the exact meaning. */
+typedef struct cm_sample {
+    int taps; /* along each axis: 1 nearest, 2 linear, 4 cubic */
+    cm_sample_padding padding;
+    bool align_corners;
+    int axes; /* at most 3 */
+    int64_t images, channels, in[3], in_volume, out_volume;
+} cm_sample;
+
 /* What becomes of exact sums of products of small integers. */
 typedef enum {
     CM_QSUMS,  /* they are the result */

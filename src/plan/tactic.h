@@ -41,6 +41,7 @@ typedef struct cm_problem {
         cm_gather gather;
         cm_scatter scatter;
         cm_placed placed;
+        cm_sample sample;
         cm_recurrent recurrent;
         cm_sort sort;
         cm_qmatmul qmatmul;

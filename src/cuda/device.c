@@ -141,10 +141,12 @@ void cm_device_close(cm_device *d)
     if (last && d->cu)
         in_use[d->target.index] = NULL;
     if (last && d->cu && d->cu->push(d->context) == 0) {
+        cm_tables_release(d);
         cm_kernels_release(d);
         cm_device_leave(d);
         d->cu->primary_release(d->device);
     } else if (last) {
+        cm_tables_release(d);
         cm_kernels_release(d);
     }
     pthread_mutex_unlock(&lock);

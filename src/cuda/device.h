@@ -9,6 +9,8 @@
 #include "cuda/gpu.h"
 #include "cuda/image.h"
 
+typedef struct cm_table cm_table;
+
 enum { CM_COPY_WIDTHS = 5 }; /* words of 1, 2, 4, 8, 16 bytes */
 
 struct cm_device {
@@ -18,9 +20,10 @@ struct cm_device {
     cm_cu_context context; /* the process's primary one */
     cm_gpu_facts facts;
     char name[128];
-    pthread_mutex_t lock; /* guards the list of kernels and what is in them */
+    pthread_mutex_t lock; /* guards the lists of kernels and tables and what is in them */
     pthread_cond_t made;  /* a kernel of the list was */
     cm_kernel *kernels;
+    cm_table *tables;
     _Atomic(const cm_kernel *) copies[2][CM_COPY_WIDTHS]; /* plain, through tiles */
 };
 
@@ -47,6 +50,7 @@ void cm_device_leave(const cm_device *d);
 cm_status cm_device_open(cm_ctx *cx, const cm_target *t, cm_device **out) CM_MUST_USE;
 void cm_device_close(cm_device *d);
 void cm_kernels_release(cm_device *d); /* kernel_cache.c */
+void cm_tables_release(cm_device *d);  /* table.c */
 void cm_kernels_images(cm_device *d, cm_buf *out);
 
 /* Figures of the class; a device's own go over them. */

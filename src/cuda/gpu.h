@@ -33,6 +33,11 @@ typedef struct cm_kernel cm_kernel;
 cm_status cm_gpu_kernel(cm_ctx *cx, cm_device *d, const cm_kernel_text *t, size_t shared,
                         const cm_kernel **out) CM_MUST_USE;
 
+/* A table of a problem's sizes in the device's memory, for `ready`: equal ones are there once, as long as the
+ * device. A class without a device: NULL. */
+cm_status cm_gpu_table(cm_ctx *cx, cm_device *d, const void *data, size_t bytes,
+                       const void **out) CM_MUST_USE;
+
 typedef struct cm_grid {
     unsigned blocks[3], threads[3]; /* 0 counts as 1 */
     unsigned cluster;               /* blocks of x in a cluster, 0 or 1: none */

@@ -1,8 +1,7 @@
 /* resize.c -- RESIZE: nearest elements, or sums of weighted ones, in any layout.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The problem's tables of sources and weights go to the workspace with the arguments of small launches, since a run may
- * not upload anything else; one position of an axis takes a few bytes, so that there are few of them. */
+ * The problem's tables of sources and weights are in the device's memory before a run. */
 #include "cuda/nest.h"
 #include "cuda/program_text.h"
 #include "cuda/tactics.h"
@@ -15,9 +14,13 @@
 
 enum {
     RESIZED = 3,
-    CHUNK = 960,    /* words of the table that a launch brings */
     MANY_TAPS = 64, /* from here on sums are kept in double */
-    SIZES_WORDS = 2 + 1 + 4 * RESIZED + 3,
+    WORD = 16,
+    FEW = 4,        /* so many taps are known to kernels */
+    WIDEST = 2048,  /* rows of the input that lines are made of */
+    MOST_ROWS = 32, /* of a block, as in the kernel; so are ROOM elements */
+    ROOM = 4096,
+    SIZES_WORDS = 2 + 1 + 4 * RESIZED + 5,
 };
 
 typedef struct {
@@ -26,18 +29,19 @@ typedef struct {
     int n_resized, resized[RESIZED];
     int n_after, after[CM_PROGRAM_MAX];
     bool copy, is_double;
+    bool rows;  /* lines of the input are made first, then rows of those */
+    int across; /* which of the resized axes is the output's innermost, -1: none */
     int run;
     int64_t outputs, words; /* of the table */
 } form;
 
 typedef struct {
-    const cm_kernel *kernel, *upload;
+    const cm_kernel *kernel;
     cm_grid grid;
     int n_after, after[CM_PROGRAM_MAX];
     size_t each, words;
     uint64_t *arguments;
-    int64_t table_words;
-    uint32_t *table;
+    const void *table;
 } state;
 
 static bool leaves_input(const cm_resize *r)
@@ -49,24 +53,55 @@ static bool leaves_input(const cm_resize *r)
     return false;
 }
 
+/* Runs of n elements: read as such too, unless their axis is resized itself. */
 static bool runs_fit(const form *f, const cm_problem *p, int64_t n)
 {
     const cm_tensor *x = p->in[0], *y = p->out[0];
     int last = f->order[f->rank - 1];
-    if (f->r->axis[last].taps || x->strides[last] != 1 || y->strides[last] != 1 ||
-        y->dims[last] % n != 0)
+    bool read = f->across < 0;
+    if ((read && x->strides[last] != 1) || y->strides[last] != 1 || y->dims[last] % n != 0)
         return false;
     for (int d = 0; d < f->rank; d++)
-        if (d != last && (x->strides[d] % n != 0 || y->strides[d] % n != 0))
+        if (d != last && ((read && x->strides[d] % n != 0) || y->strides[d] % n != 0))
             return false;
     return true;
+}
+
+static double taps_of(const form *f)
+{
+    double taps = 1;
+    for (int i = 0; i < f->n_resized; i++)
+        taps *= f->r->axis[f->resized[i]].taps;
+    return taps;
+}
+
+static int run_of(const form *f, const cm_problem *p)
+{
+    size_t in = cm_dtype_size(p->in[0]->dtype), out = cm_dtype_size(p->out[0]->dtype);
+    int run = (int)(WORD / (f->across >= 0 && out > in ? out : in));
+    if (f->across >= 0 && run > FEW && taps_of(f) > FEW)
+        run = FEW;
+    while (run > 1 && !runs_fit(f, p, run))
+        run /= 2;
+    return run;
+}
+
+/* Both innermost axes, and no others, are interpolated. */
+static bool takes_rows(const form *f, const cm_problem *p)
+{
+    const cm_tensor *x = p->in[0], *y = p->out[0];
+    if (f->copy || f->n_after || f->n_resized != 2 || f->rank < 2 || f->across != 1 ||
+        f->resized[0] != f->order[f->rank - 2] || cm_gpu_is_wide(f->outputs))
+        return false;
+    int last = f->resized[1];
+    return x->strides[last] == 1 && y->strides[last] == 1 && x->dims[last] <= WIDEST;
 }
 
 static const char *form_of(const cm_problem *p, form *f)
 {
     const cm_resize *r = &p->as.resize;
     const cm_tensor *x = p->in[0], *y = p->out[0];
-    *f = (form){.r = r, .rank = r->rank, .outputs = cm_tensor_elems(y)};
+    *f = (form){.r = r, .rank = r->rank, .across = -1, .outputs = cm_tensor_elems(y)};
     for (int d = 0; d < r->rank; d++) {
         int at = d;
         for (; at > 0 && llabs(y->strides[f->order[at - 1]]) < llabs(y->strides[d]); at--)
@@ -78,6 +113,8 @@ static const char *form_of(const cm_problem *p, form *f)
             continue;
         if (f->n_resized == RESIZED)
             return "more than three axes are resized";
+        if (d == f->order[r->rank - 1])
+            f->across = f->n_resized;
         f->resized[f->n_resized++] = d;
         f->words += 2 * r->axis[d].taps * r->out[d];
     }
@@ -88,9 +125,8 @@ static const char *form_of(const cm_problem *p, form *f)
     f->is_double = x->dtype == CM_F64;
     if (f->rank == 0 || f->n_resized == 0)
         return "no axis is resized";
-    f->run = (int)(16 / cm_dtype_size(x->dtype));
-    while (f->run > 1 && !runs_fit(f, p, f->run))
-        f->run /= 2;
+    f->run = run_of(f, p);
+    f->rows = takes_rows(f, p);
     return NULL;
 }
 
@@ -121,14 +157,6 @@ static const char *reject(const cm_problem *p)
     return words_of(&f) * sizeof(uint64_t) > CM_GPU_ARG_BYTES ? "too many operands and axes" : NULL;
 }
 
-static double taps_of(const form *f)
-{
-    double taps = 1;
-    for (int i = 0; i < f->n_resized; i++)
-        taps *= f->r->axis[f->resized[i]].taps;
-    return taps;
-}
-
 static double cost(const cm_problem *p, const cm_knobs *k)
 {
     form f;
@@ -139,17 +167,23 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts_of(&p->target, &facts);
     double taps = taps_of(&f), size = (double)cm_dtype_size(p->in[0]->dtype);
     double bytes = size * ((double)cm_tensor_elems(p->in[0]) + (double)f.outputs);
-    double work = (double)f.outputs * taps * (f.run > 1 ? 8 : 25) * 2 / (facts.tflops * 1000);
+    double each = f.rows ? 10 : taps * (f.run > 1 ? 8 : 25);
+    double work = (double)f.outputs * each * 2 / (facts.tflops * 1000);
     double memory = cm_gpu_stream_ns(&p->target, bytes);
-    return (memory > work ? memory : work + facts.launch_ns) +
-           facts.launch_ns * (double)cm_ceil_div(f.words, CHUNK);
+    return memory > work ? memory : work + facts.launch_ns;
 }
 
-static size_t workspace(const cm_problem *p, const cm_knobs *k)
+static void put_taps(cm_buf *b, const form *f)
 {
-    form f;
-    (void)k;
-    return form_of(p, &f) ? 0 : (size_t)f.words * sizeof(uint32_t);
+    cm_buf_str(b, "#define TAPS(k) (");
+    for (int i = 0; i < f->n_resized; i++) {
+        int taps = f->r->axis[f->resized[i]].taps;
+        if (taps <= FEW)
+            cm_buf_printf(b, "(k) == %d ? %d : ", i, taps);
+        else
+            cm_buf_printf(b, "(k) == %d ? a.taps[%d] : ", i, i);
+    }
+    cm_buf_str(b, "1)\n");
 }
 
 static void put_text(cm_buf *b, const cm_problem *p, const form *f)
@@ -166,12 +200,17 @@ static void put_text(cm_buf *b, const cm_problem *p, const form *f)
     size_t size = cm_dtype_size(p->in[0]->dtype);
     cm_buf_printf(b, "#define NUMBER %s\n#define SUM %s\n", type,
                   taps_of(f) > MANY_TAPS ? "double" : type);
-    cm_buf_printf(b, "#define COPY %d\n#define CHUNK %d\n", f->copy, CHUNK);
+    cm_buf_printf(b, "#define COPY %d\n", f->copy);
     cm_buf_printf(b, "#define INPUT %s\n#define OUTPUT %s\n",
                   f->copy ? cm_gpu_word(size) : cm_gpu_element(p->in[0]->dtype),
                   f->copy ? cm_gpu_word(size) : cm_gpu_element(p->out[0]->dtype));
     cm_buf_printf(b, "#define RANK %d\n#define RESIZED %d\n#define RUN %d\n", f->rank, f->n_resized,
                   f->run);
+    cm_buf_printf(b, "#define ACROSS %d\n#define SLOT %d\n#define STORED %d\n", f->across,
+                  f->across < 0 ? 0 : f->across,
+                  (size_t)f->run * cm_dtype_size(p->out[0]->dtype) <= WORD);
+    cm_buf_printf(b, "#define ROWS %d\n", f->rows);
+    put_taps(b, f);
     cm_buf_str(b, "#define PLACE(X)");
     for (int i = 0; i < f->n_resized; i++)
         for (int a = 0; a < f->rank; a++)
@@ -230,6 +269,7 @@ static void put_arguments(uint64_t *to, const cm_problem *p, const form *f)
     to += 4 * RESIZED;
     *to++ = (uint64_t)f->outputs;
     *to++ = f->run > 1;
+    to = put_axis(to, p->in[0]->dims[f->order[f->rank - 1]]);
     memcpy(to, &f->r->extrapolation, sizeof f->r->extrapolation);
 }
 
@@ -244,68 +284,61 @@ static void put_table(uint32_t *to, const form *f)
     }
 }
 
+static unsigned blocks_of(const cm_problem *p, const form *f)
+{
+    if (!f->rows)
+        return cm_gpu_blocks(&p->target, f->outputs / f->run);
+    int64_t rows = f->outputs / p->out[0]->dims[f->resized[1]];
+    int64_t each = cm_min_i64(MOST_ROWS, ROOM / p->in[0]->dims[f->resized[1]]);
+    return cm_gpu_blocks(&p->target, cm_ceil_div(rows, each) * CM_GPU_THREADS);
+}
+
 static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                        const cm_knobs *k, const void **out)
 {
     form f;
     cm_buf text;
+    uint32_t *table;
     state *s = cm_new(arena, state);
     (void)k;
     if (!s)
         return cm_fail_memory(cx);
     *out = s;
     (void)form_of(p, &f);
+    if (f.outputs == 0)
+        return CM_OK; /* no kernel, nothing to launch */
     s->n_after = f.n_after;
     memcpy(s->after, f.after, sizeof s->after);
     s->each = operand_words(&f);
     s->words = words_of(&f);
-    s->table_words = f.words;
     CM_NEW_N(cx, arena, s->arguments, s->words, uint64_t);
-    CM_NEW_N(cx, arena, s->table, f.words, uint32_t);
+    CM_NEW_N(cx, cx->scratch, table, f.words, uint32_t);
     put_arguments(s->arguments, p, &f);
-    put_table(s->table, &f);
-    s->grid = (cm_grid){.blocks = {cm_gpu_blocks(&p->target, f.outputs / f.run)},
-                        .threads = {CM_GPU_THREADS}};
+    put_table(table, &f);
+    CM_TRY(cm_gpu_table(cx, d, table, (size_t)f.words * sizeof *table, &s->table));
+    s->grid = (cm_grid){.blocks = {blocks_of(p, &f)}, .threads = {CM_GPU_THREADS}};
     cm_buf_init(&text, cx->allocator);
     put_text(&text, p, &f);
-    cm_kernel_text t = {.file = "resize", .defines = cm_buf_text(&text), .entry = "resize"};
+    cm_kernel_text t = {.file = "resize",
+                        .defines = cm_buf_text(&text),
+                        .entry = f.rows ? "resize_rows" : "resize"};
     cm_status st = text.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, &s->kernel);
     cm_buf_deinit(&text);
-    CM_TRY(st);
-    char defines[64];
-    snprintf(defines, sizeof defines, "#define CHUNK %d\n#define WIDE 0\n", CHUNK);
-    t = (cm_kernel_text){.file = "resize", .defines = defines, .entry = "resize_table"};
-    return cm_gpu_kernel(cx, d, &t, 0, &s->upload);
-}
-
-static cm_status upload(const cm_run *r, const state *s)
-{
-    struct {
-        uint32_t *to;
-        uint64_t n;
-        uint32_t words[CHUNK];
-    } c;
-    const cm_grid one = {.blocks = {1}, .threads = {CM_GPU_THREADS}};
-    for (int64_t at = 0; at < s->table_words; at += CHUNK) {
-        c.to = (uint32_t *)r->workspace + at;
-        c.n = (uint64_t)cm_min_i64(CHUNK, s->table_words - at);
-        memcpy(c.words, s->table + at, c.n * sizeof *c.words);
-        CM_TRY(cm_gpu_launch(r, s->upload, &one, (void *[]){&c}));
-    }
-    return CM_OK;
+    return st;
 }
 
 static cm_status run(const cm_run *r)
 {
     const state *s = r->state;
     uint64_t arguments[CM_GPU_ARG_BYTES / sizeof(uint64_t)];
-    CM_TRY(upload(r, s));
+    if (!s->kernel)
+        return CM_OK;
     memcpy(arguments, s->arguments, s->words * sizeof *arguments);
     arguments[0] = (uintptr_t)r->in[0];
     arguments[s->each] = (uintptr_t)r->out[0];
     for (int i = 0; i < s->n_after; i++)
         arguments[(size_t)(2 + i) * s->each] = (uintptr_t)r->operands[s->after[i]];
-    arguments[s->words - SIZES_WORDS + 2] = (uintptr_t)r->workspace;
+    arguments[s->words - SIZES_WORDS + 2] = (uintptr_t)s->table;
     return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){arguments});
 }
 
@@ -314,7 +347,6 @@ const cm_tactic cm_cuda_resize_tactics[] = {
      .level = 750,
      .reject = reject,
      .cost = cost,
-     .workspace = workspace,
      .ready = ready,
      .run = run},
 };

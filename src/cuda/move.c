@@ -132,7 +132,14 @@ static void widen(form *f, int64_t size)
 
 static int tile_of(int64_t size)
 {
-    return size <= 2 ? 64 : 32;
+    return size <= 4 ? 64 : 32;
+}
+
+/* Blocks that a multiprocessor should hold at once: as many as registers allow without spilling. */
+static int tile_blocks(const cm_target *t, int64_t size)
+{
+    enum { AMPERE = 800 };
+    return t->level < AMPERE || size == 1 || size == LARGEST ? 4 : size == 4 ? 6 : 5;
 }
 
 static int tile_run(int64_t size)
@@ -253,8 +260,9 @@ static cm_status find_kernel(cm_ctx *cx, cm_device *d, const cm_problem *p, cons
                       "#define RANK %d\n#define PIECES %d\n#define WIDE %d\n", rank, room, wide);
     if (f->tiled)
         snprintf(defines + at, sizeof defines - (size_t)at,
-                 "#define ELEMENT %s\n#define TILE %d\n#define RUN %d\n", cm_gpu_word((size_t)size),
-                 tile_of(size), tile_run(size));
+                 "#define ELEMENT %s\n#define TILE %d\n#define RUN %d\n#define BLOCKS %d\n",
+                 cm_gpu_word((size_t)size), tile_of(size), tile_run(size),
+                 tile_blocks(&p->target, size));
     cm_kernel_text t = {
         .file = "move", .defines = defines, .entry = f->tiled ? "move_tiles" : "move_words"};
     return cm_gpu_kernel(cx, d, &t, 0, &l->kernel);

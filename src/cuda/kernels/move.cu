@@ -1,7 +1,7 @@
 // move.cu -- strided pieces to other places, several in one launch.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Generated before this: RANK and PIECES (what there is room for), WIDE (nest.cuh); for tiles ELEMENT, TILE and RUN.
+// Generated before this: RANK and PIECES (what there is room for), WIDE (nest.cuh); for tiles ELEMENT, TILE, RUN and BLOCKS.
 // cuda/move.c lays the arguments out. Steps count bytes.
 #include "common.cuh"
 #include "elements.cuh"
@@ -64,28 +64,30 @@ DEVICE void move_tile(const piece &p, i64 col, i64 row, const char *from, char *
 }
 
 // `word` is that of RUN elements where rows and columns are whole runs of them.
-extern "C" __global__ void __launch_bounds__(256) move_tiles(const __grid_constant__ arguments a)
+extern "C" __global__ void __launch_bounds__(256, BLOCKS) move_tiles(const __grid_constant__ arguments a)
 {
     __shared__ __align__(16) tile_row tile[TILE];
     const piece &p = piece_of_block(a);
-    const u64 across = (p.cols + TILE - 1) / TILE, down = (p.rows + TILE - 1) / TILE;
+    const index across = (index)((p.cols + TILE - 1) / TILE), down = (index)((p.rows + TILE - 1) / TILE);
     const bool aligned =
         p.word == sizeof(ELEMENT) * RUN && ((u64)p.from | (u64)p.to) % p.word == 0;
     for (u64 t = blockIdx.x - p.first_block; t < p.units; t += p.n_blocks) {
-        u64 rest = t / across, col = t - rest * across, outer = rest / down, row = rest - outer * down;
+        const index rest = (index)t / across, col = (index)t - rest * across;
+        index outer = rest / down;
+        const i64 row = rest - outer * down;
         i64 from = 0, to = 0;
 #pragma unroll
         for (int d = RANK - 1; d >= 0; d--) {
-            u64 q = d ? outer / p.dims[d].size : 0;
-            i64 i = outer - q * p.dims[d].size;
+            const index q = d ? quotient(outer, p.dims[d]) : 0;
+            const i64 i = outer - q * size_of(p.dims[d]);
             outer = q;
             from += i * p.from_step[d];
             to += i * p.to_step[d];
         }
         if (aligned)
-            move_tile<RUN>(p, col * TILE, row * TILE, p.from + from, p.to + to, tile);
+            move_tile<RUN>(p, (i64)col * TILE, row * TILE, p.from + from, p.to + to, tile);
         else
-            move_tile<1>(p, col * TILE, row * TILE, p.from + from, p.to + to, tile);
+            move_tile<1>(p, (i64)col * TILE, row * TILE, p.from + from, p.to + to, tile);
     }
 }
 #else

@@ -23,40 +23,50 @@ struct conversion {
     u64 n, extent, inner;
 };
 
-// Elements [i, i + N).
-template <int N, bool TO> DEVICE void convert(const conversion &a, u64 i)
+// Runs u, u + step, ... of N elements, U of them.
+template <int N, int U, bool TO> DEVICE void convert(const conversion &a, u64 u, u64 step)
 {
-    float real[N];
-    BYTE byte[N];
-    if (TO)
-        load_run<true, float, N>((const float *)a.x + i, real);
-    else
-        load_run<true, BYTE, N>((const BYTE *)a.x + i, byte);
+    float real[U][N];
+    BYTE byte[U][N];
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-        u64 p = a.extent == 1 ? 0 : (i + k) / a.inner % a.extent;
-        float scale = a.scale[p], zero = a.zero ? (float)a.zero[p] : 0.0f;
+    for (int j = 0; j < U; j++) {
         if (TO)
-            byte[k] = to_byte(real[k] / scale, zero);
+            load_run<true, float, N>((const float *)a.x + (u + j * step) * N, real[j]);
         else
-            real[k] = __fmul_rn(__fsub_rn((float)byte[k], zero), scale);
+            load_run<true, BYTE, N>((const BYTE *)a.x + (u + j * step) * N, byte[j]);
     }
-    if (TO)
-        store_run<true, BYTE, N>((BYTE *)a.y + i, byte);
-    else
-        store_run<true, float, N>((float *)a.y + i, real);
+#pragma unroll
+    for (int j = 0; j < U; j++) {
+        const u64 i = (u + j * step) * N;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            u64 p = a.extent == 1 ? 0 : (i + k) / a.inner % a.extent;
+            float scale = a.scale[p], zero = a.zero ? (float)a.zero[p] : 0.0f;
+            if (TO)
+                byte[j][k] = to_byte(real[j][k] / scale, zero);
+            else
+                real[j][k] = __fmul_rn(__fsub_rn((float)byte[j][k], zero), scale);
+        }
+        if (TO)
+            store_run<true, BYTE, N>((BYTE *)a.y + i, byte[j]);
+        else
+            store_run<true, float, N>((float *)a.y + i, real[j]);
+    }
 }
 
 template <bool TO> DEVICE void convert_all(const conversion &a)
 {
-    const int run = 4;
+    const int run = 4, many = 4;
     const u64 step = all_threads();
     const bool aligned = ((u64)(TO ? a.x : a.y) % 16 | (u64)(TO ? a.y : a.x) % run) == 0;
     const u64 whole = aligned ? a.n / run : 0;
-    for (u64 u = first_index(); u < whole; u += step)
-        convert<run, TO>(a, u * run);
+    u64 u = first_index();
+    for (; u + (many - 1) * step < whole; u += many * step)
+        convert<run, many, TO>(a, u, step);
+    for (; u < whole; u += step)
+        convert<run, 1, TO>(a, u, step);
     for (u64 i = whole * run + first_index(); i < a.n; i += step)
-        convert<1, TO>(a, i);
+        convert<1, 1, TO>(a, i, step);
 }
 
 extern "C" __global__ void __launch_bounds__(256) quantise(const conversion a) { convert_all<true>(a); }

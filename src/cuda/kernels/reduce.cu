@@ -97,9 +97,24 @@ DEVICE void join(folded &a, const folded &b)
     }
 }
 
+// As join does, of an element behind all that are in `a`.
+DEVICE void fold_arg(folded &a, SUM x, i64 at)
+{
+    const bool more = LAST ? x >= a.v : x > a.v, less = LAST ? x <= a.v : x < a.v;
+    const bool better = x != x ? LAST || a.v == a.v : KIND == ARG_MAX ? more : less;
+    if (a.at < 0 || better) {
+        a.v = x;
+        a.at = at;
+    }
+}
+
 DEVICE void fold(folded &a, NUMBER x, i64 at)
 {
     folded b;
+    if (IS_ARG) {
+        fold_arg(a, (SUM)x, at);
+        return;
+    }
     b.v = (SUM)x;
     b.at = at;
     if (KIND == LOG_SUM_EXP) {

@@ -106,6 +106,8 @@ static const char *const texts[] = {
     "return y\n",
     "x: u8[8192,8192]\n@s = f32[] {0.037}\n@z = u8[] {131}\ny = DequantizeLinear(x, @s, @z)\n"
     "return y\n",
+    "x: u8[8192,1024]\n@w = i8[1024,4096] random 1\ny = MatMulInteger(x, @w)\nreturn y\n",
+    "x: f32[8,64,256,256]\ng: f32[8,256,256,2]\ny = GridSample(x, g)\nreturn y\n",
 };
 
 typedef struct {
@@ -255,7 +257,7 @@ static void *compile(void *unused)
         if (i >= n_trials)
             return unused;
         trial *x = &trials[i];
-        cm_ctx cx = {0};
+        cm_ctx cx = {.arena = &x->arena, .scratch = &x->arena};
         x->ready = x->tactic->ready(&cx, device, &x->arena, &x->of->p, &x->knobs, &x->state);
         snprintf(x->message, sizeof x->message, "%s", cx.message);
     }

@@ -67,9 +67,21 @@ static void sums(void **state)
             }
 }
 
+/* What comes before an infinity is not touched by it. */
+static void infinite_sums(void **state)
+{
+    (void)state;
+    op_case c = op_case_of("x: f32[5,2000]\n@a = i64[] {1}\ny = CumSum(x, @a)\nreturn y\n");
+    c.tolerance = 1e-6;
+    c.hurt = 1500;
+    op_check(&c);
+    assert_true(c.ran > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(infinite_sums),
         cmocka_unit_test(top_k),
         cmocka_unit_test(ties),
         cmocka_unit_test(sums),

@@ -72,8 +72,8 @@ static cm_status run(const cm_run *r)
         const void *x, *grid;
         void *y;
         int64_t images, channels, in[3], in_volume, out_volume;
-    } a = {r->in[0],    r->in[1],     r->out[0],
-           s->images,   s->channels,  {s->in[0], s->in[1], s->in[2]},
+    } a = {r->in[0],     r->in[1],     r->out[0],
+           s->images,    s->channels,  {s->in[0], s->in[1], s->in[2]},
            s->in_volume, s->out_volume};
     return st->kernel ? cm_gpu_launch(r, st->kernel, &st->grid, (void *[]){&a}) : CM_OK;
 }

@@ -17,7 +17,9 @@ bool cm_problem_grid_sample(cm_arena *arena, const cm_op *op, const void *attr, 
         return false;
     const cm_tensor *x = p->in[0], *y = p->out[0];
     cm_str mode = cm_attr_str(op, attr, "mode"), padding = cm_attr_str(op, attr, "padding_mode");
-    cm_sample s = {.taps = is(mode, "nearest") ? 1 : is(mode, "linear") || is(mode, "bilinear") ? 2 : 4,
+    cm_sample s = {.taps = is(mode, "nearest")                          ? 1
+                           : is(mode, "linear") || is(mode, "bilinear") ? 2
+                                                                        : 4,
                    .padding = is(padding, "border")       ? CM_SAMPLE_BORDER
                               : is(padding, "reflection") ? CM_SAMPLE_REFLECTION
                                                           : CM_SAMPLE_ZEROS,

@@ -189,18 +189,18 @@ static void make_problems(void)
         int m, n, k;
         follower what;
     } layers[] = {
-        {3072, 2304, 768, BIAS},           {3072, 768, 768, BIAS_RESIDUAL},
-        {3072, 3072, 768, BIAS_GELU},      {3072, 768, 3072, BIAS_RESIDUAL},
-        {12288, 2304, 768, BIAS},          {12288, 768, 768, BIAS_RESIDUAL},
-        {12288, 3072, 768, BIAS_GELU},     {12288, 768, 3072, BIAS_RESIDUAL},
-        {6304, 2304, 768, BIAS},           {6304, 768, 768, BIAS_RESIDUAL},
-        {6304, 3072, 768, BIAS_GELU},      {6304, 768, 3072, BIAS_RESIDUAL},
-        {384, 3072, 1024, BIAS},           {384, 1024, 1024, BIAS_RESIDUAL},
-        {384, 4096, 1024, BIAS_GELU},      {384, 1024, 4096, BIAS_RESIDUAL},
-        {128, 2304, 768, BIAS},            {128, 768, 768, BIAS_RESIDUAL},
-        {128, 3072, 768, BIAS_GELU},       {128, 768, 3072, BIAS_RESIDUAL},
-        {197, 2304, 768, BIAS},            {197, 768, 768, BIAS_RESIDUAL},
-        {197, 3072, 768, BIAS_GELU},       {197, 768, 3072, BIAS_RESIDUAL},
+        {3072, 2304, 768, BIAS},       {3072, 768, 768, BIAS_RESIDUAL},
+        {3072, 3072, 768, BIAS_GELU},  {3072, 768, 3072, BIAS_RESIDUAL},
+        {12288, 2304, 768, BIAS},      {12288, 768, 768, BIAS_RESIDUAL},
+        {12288, 3072, 768, BIAS_GELU}, {12288, 768, 3072, BIAS_RESIDUAL},
+        {6304, 2304, 768, BIAS},       {6304, 768, 768, BIAS_RESIDUAL},
+        {6304, 3072, 768, BIAS_GELU},  {6304, 768, 3072, BIAS_RESIDUAL},
+        {384, 3072, 1024, BIAS},       {384, 1024, 1024, BIAS_RESIDUAL},
+        {384, 4096, 1024, BIAS_GELU},  {384, 1024, 4096, BIAS_RESIDUAL},
+        {128, 2304, 768, BIAS},        {128, 768, 768, BIAS_RESIDUAL},
+        {128, 3072, 768, BIAS_GELU},   {128, 768, 3072, BIAS_RESIDUAL},
+        {197, 2304, 768, BIAS},        {197, 768, 768, BIAS_RESIDUAL},
+        {197, 3072, 768, BIAS_GELU},   {197, 768, 3072, BIAS_RESIDUAL},
     };
     for (int i = 0; i < CM_COUNT(layers); i++)
         layer(layers[i].m, layers[i].n, layers[i].k, layers[i].what);

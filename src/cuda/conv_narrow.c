@@ -84,7 +84,8 @@ int cm_cuda_conv_narrow_knobs(const cm_problem *p, cm_knobs *out)
 }
 
 /* Blocks get this of memory's rate, and of the matrix units' that older instructions reach. */
-static const double MEMORY_SHARE = 0.75, RATE_SHARE = 0.3;
+static const double MEMORY_SHARE = 0.75, ADDED_SHARE = 0.5, RATE_SHARE = 0.3;
+enum { FEW_COLUMNS = 64 }; /* up to here what is added to results comes as fast as the pixels */
 static const double BEGIN_NS = 1500; /* until the first results leave */
 
 double cm_cuda_conv_narrow_cost(const cm_problem *p, const cm_knobs *k)
@@ -102,7 +103,8 @@ double cm_cuda_conv_narrow_cost(const cm_problem *p, const cm_knobs *k)
     double rounds = tiles / warps < 1 ? 1 : tiles / warps;
     double compute = rounds * WARPS * s.tall * 16 * columns * (double)e.k * 2 / rate;
     double weights = columns * (double)e.k * e.element / (g.read_gbs / g.multiprocessors * 3);
-    double memory = e.bytes / (g.read_gbs * MEMORY_SHARE);
+    bool adds = p->epilogue && p->n_operands > 0 && c->c_out > FEW_COLUMNS;
+    double memory = e.bytes / (g.read_gbs * (adds ? ADDED_SHARE : MEMORY_SHARE));
     double alone = fits(p, s, PER_MULTIPROCESSOR) ? 1 : 2;
     return g.launch_ns + BEGIN_NS + weights + alone * (compute > memory ? compute : memory);
 }

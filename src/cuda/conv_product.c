@@ -72,14 +72,17 @@ cm_extent cm_gpu_conv_extent(const cm_problem *p)
                        .slow = cm_gpu_conv_whole(p) ? 1 : 6};
 }
 
-/* Of each result, for a multiprocessor. */
-static const double RESULT_NS = 0.1;
+/* Of each result, for a multiprocessor; columns come in blocks. */
+static const double RESULT_NS = 0.03;
+enum { COLUMNS = 64 };
 
 double cm_gpu_conv_way_out(const cm_problem *p)
 {
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
-    return RESULT_NS * (double)cm_tensor_elems(p->out[0]) / g.multiprocessors;
+    cm_extent e = cm_gpu_conv_extent(p);
+    double columns = (double)(cm_ceil_div(e.n, COLUMNS) * COLUMNS * e.matrices);
+    return RESULT_NS * (double)e.m * columns / g.multiprocessors;
 }
 
 void cm_gpu_conv_args_of(const cm_problem *p, int splits, cm_gpu_conv_args *out)

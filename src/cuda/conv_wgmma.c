@@ -49,7 +49,7 @@ double cm_cuda_conv_wgmma_cost(const cm_problem *p, const cm_knobs *k)
     cm_wgmma w = cm_wgmma_of_knobs(k);
     double busiest = (double)cm_ceil_div(cm_wgmma_places(&w, &e), g.multiprocessors);
     double steps = busiest * (double)cm_ceil_div(e.k * e.element, CM_WGMMA_LINE);
-    return cm_wgmma_cost(&g, &w, &e) + GATHER_NS + steps * GATHER_STEP_NS;
+    return cm_wgmma_cost(&g, &w, &e) + cm_gpu_conv_way_out(p) + GATHER_NS + steps * GATHER_STEP_NS;
 }
 
 static void describe_weights(wgmma_state *s, const cm_problem *p, const cm_wgmma *w)

@@ -124,7 +124,7 @@ DEVICE void multiply(sums &s, u32 patch, u32 weights)
         s.v[i / (GROUPS * 16)][i / 4 % (GROUPS * 4)][i % 4] = 0;
     u32 a = patch + lane % 16 * (STRIDE_X * PIXEL) + lane / 16 * 16;
     u32 b = weights + (lane % 8 + lane / 16 * 8) * PITCH + lane / 8 % 2 * 16;
-#pragma unroll
+#pragma unroll 7 // more need registers that there are not
     for (int k = 0; k < KERNEL_Y * STEPS; k++) {
         u32 left[TALL][4];
 #pragma unroll

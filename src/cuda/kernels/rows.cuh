@@ -78,7 +78,7 @@ DEVICE void find_operands(const rows_args &a, i64 row, operand_places &o)
 DEVICE float finish(const rows_args &a, const operand_places &o, i64 c, i64 side, float v)
 {
 #ifdef SILU
-    v = v / (1.0f + __expf(-v));
+    v = __fdividef(v, 1.0f + __expf(-v));
 #endif
 #ifdef EPILOGUE
     float with[MAX_OPERANDS];

@@ -15,10 +15,11 @@ DEVICE void take_moments(const rows_args &a, const XT *x, i64 n, i64 step, doubl
     bool slow = false;
     for (int i = 0; i < WIDTH; i++)
         m[i] = s[i] = 0;
+    const XT *at = x;
 #pragma unroll 4
-    for (i64 k = 0; k < n; k++) {
-        vec<XT, WIDTH> v = *(const vec<XT, WIDTH> *)(x + k * step);
-        float one = 1.0f / (float)(k + 1);
+    for (int k = 0; k < (int)n; k++, at += step) {
+        vec<XT, WIDTH> v = *(const vec<XT, WIDTH> *)at;
+        float one = __fdividef(1.0f, (float)(k + 1));
         for (int i = 0; i < WIDTH; i++) {
             float e = to_float(v.v[i]), d = e - m[i];
             m[i] += d * one;
@@ -101,14 +102,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) moments(const __grid_const
     __syncthreads();
     if (way > 0)
         return;
+    int used = ways < size ? ways : (int)size, positions = (int)size;
     for (int i = 0; i < WIDTH; i++) {
         double all = 0, sum = 0;
-        for (int w = 0; w < ways && w < size; w++)
-            all += held[w * here + lane][i][0] * (double)((size - w + ways - 1) / ways);
+        for (int w = 0; w < used; w++)
+            all += held[w * here + lane][i][0] * (double)((positions - w + ways - 1) / ways);
         all /= (double)size;
-        for (int w = 0; w < ways && w < size; w++)
+        for (int w = 0; w < used; w++)
             sum += squares_about(all, held[w * here + lane][i][0], held[w * here + lane][i][1],
-                                 (double)((size - w + ways - 1) / ways));
+                                 (double)((positions - w + ways - 1) / ways));
         double *to = a.partials + (blockIdx.x * a.channels + (from + lane) * WIDTH + i) * 2;
         to[0] = all;
         to[1] = sum;
@@ -167,14 +169,14 @@ DEVICE channel channel_of(const rows_args &a, i64 row, i64 c)
     return h;
 }
 
-DEVICE float normalise(const rows_args &a, i64 row, i64 c, const channel &h, float v)
+static __device__ __noinline__ float normalise_in_double(const rows_args &a, i64 row, i64 c, float v)
 {
-    if (!h.extreme)
-        return (v - h.center) * h.factor + h.shift;
     const row_stats *r = (const row_stats *)a.stats + row;
     double n = (v - r->mean) / r->by;
     return (float)(n * to_float(((const SCALET *)a.scale)[c]) + to_float(((const BIAST *)a.bias)[c]));
 }
+
+DEVICE float normalise(const channel &h, float v) { return (v - h.center) * h.factor + h.shift; }
 
 #if !CHANNELS_LAST
 extern "C" __global__ void __launch_bounds__(THREADS) apply(const __grid_constant__ rows_args a)
@@ -193,7 +195,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) apply(const __grid_constan
             i64 k = row % a.groups * each + (u32)c / (u32)a.space, position = (u32)c % (u32)a.space;
             channel h = channel_of(a, row, k);
             for (int i = 0; i < WIDTH; i++) {
-                float r = normalise(a, row, k, h, to_float(v.v[i]));
+                float e = to_float(v.v[i]);
+                float r = h.extreme ? normalise_in_double(a, row, k, e) : normalise(h, e);
                 to.v[i] = from_float<YT>(finish(a, o, k, position, r));
                 if (++position == a.space && i + 1 < WIDTH) {
                     position = 0;
@@ -218,17 +221,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) apply(const __grid_constan
     operand_places o;
     find_operands(a, image * a.groups, o);
     channel h[WIDTH];
-    for (int i = 0; i < WIDTH; i++)
+    bool extreme = false;
+    for (int i = 0; i < WIDTH; i++) {
         h[i] = channel_of(a, image * a.groups + (c + i) / each, c + i);
+        extreme = extreme || h[i].extreme;
+    }
 #pragma unroll 2
     for (i64 p = first + way; p < end; p += ways) {
         vec<XT, WIDTH> v =
             *(const vec<XT, WIDTH> *)((const XT *)a.x + image * a.at_x.outer[0] + p * a.channels + c);
         vec<YT, WIDTH> to;
-        for (int i = 0; i < WIDTH; i++)
-            to.v[i] = from_float<YT>(finish(
-                a, o, c + i, p,
-                normalise(a, image * a.groups + (u32)(c + i) / (u32)each, c + i, h[i], to_float(v.v[i]))));
+        for (int i = 0; i < WIDTH; i++) {
+            float e = to_float(v.v[i]);
+            float r = extreme
+                          ? normalise_in_double(a, image * a.groups + (u32)(c + i) / (u32)each, c + i, e)
+                          : normalise(h[i], e);
+            to.v[i] = from_float<YT>(finish(a, o, c + i, p, r));
+        }
         *(vec<YT, WIDTH> *)((YT *)a.y + image * a.at_y.outer[0] + p * a.channels + c) = to;
     }
 }

@@ -167,7 +167,7 @@ double cm_cuda_attention_wgmma_cost(const cm_problem *p, const cm_knobs *k)
     if (p->as.attention.causal)
         waste = 1 + (waste - 1) * 2;
     if (p->as.attention.causal && s.groups > 1)
-        waste *= 1.2; /* blocks differ in length */
+        waste *= 1.1; /* blocks differ in length */
     const measured *m = measured_of(p, &s);
     double rate = facts.half_tflops * 1000 / facts.multiprocessors * m->efficiency;
     double each = flops * waste / blocks / rate;

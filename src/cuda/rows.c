@@ -8,13 +8,7 @@
 
 #include "base/size.h"
 
-enum {
-    BLOCK = 128,
-    MANY_THREADS = 512,
-    MOST_THREADS = 1024,
-    MOST_HELD_BYTES = 64,
-    MOST_HELD_ELEMS = 32
-};
+enum { BLOCK = 128, MOST_THREADS = 512, MOST_HELD_BYTES = 64, MOST_HELD_ELEMS = 32 };
 
 /* Knob 0: threads to a row. */
 typedef struct {
@@ -75,13 +69,11 @@ static int knobs(const cm_problem *p, cm_knobs *out)
     cm_gpu_facts_of(&p->target, &facts);
     int64_t vector = vector_of(p), threads = 4, wanted = (int64_t)facts.multiprocessors * 512;
     int64_t most = best_held(p);
-    while (threads < MANY_THREADS &&
+    while (threads < MOST_THREADS &&
            (r->cols > threads * most || (r->cols > threads * vector && r->rows * threads < wanted)))
         threads *= 2;
-    if (!held_by(p, (int)threads) && held_by(p, MOST_THREADS))
-        threads = MOST_THREADS;
     out[0] = (cm_knobs){{(int32_t)threads}};
-    if (threads >= MANY_THREADS || threads < 64 || r->cols <= threads * vector)
+    if (threads == MOST_THREADS || threads < 64 || r->cols <= threads * vector)
         return 1;
     out[1] = (cm_knobs){{(int32_t)threads * 2}};
     return 2;

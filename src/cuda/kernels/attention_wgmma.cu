@@ -219,23 +219,8 @@ DEVICE void was_read(u32 empty, int i)
         barrier_arrive(empty + i % STAGES * 8);
 }
 
-// Tiles that other groups still read.
-DEVICE void let_pass(const places &at, int from, int tiles, int group)
-{
-    if (from < tiles)
-        was_read(at.v_empty, from - 1);
-    for (int i = from; i < tiles; i++) {
-        barrier_wait(at.k_full + i % STAGES * 8, i / STAGES & 1);
-        was_read(at.k_empty, i);
-        take_turn(group);
-        pass_turn(group, i == tiles - 1);
-        barrier_wait(at.v_full + i % STAGES * 8, i / STAGES & 1);
-        was_read(at.v_empty, i);
-    }
-}
-
-// Weighted values of the `own` first tiles of keys, not yet divided by the sum of weights.
-DEVICE void meet_keys(const attention_args &a, const share &h, const places &at, int own, int tiles, int group,
+// Weighted values of all keys, not yet divided by the sum of weights.
+DEVICE void meet_keys(const attention_args &a, const share &h, const places &at, int tiles, int group,
                       two_rows &w, float (&o)[DV / 2])
 {
     float s[BLOCK_KEYS / 2], factor[2];
@@ -252,7 +237,7 @@ DEVICE void meet_keys(const attention_args &a, const share &h, const places &at,
     mask_scores(a, h, w, 0, s);
     soften(a, s, w, factor);
     shorten(s, p);
-    for (int i = 1; i < own; i++) {
+    for (int i = 1; i < tiles; i++) {
         u32 k_slot = i % STAGES, v_slot = (i - 1) % STAGES;
         barrier_wait(at.v_full + v_slot * 8, (i - 1) / STAGES & 1);
         barrier_wait(at.k_full + k_slot * 8, i / STAGES & 1);
@@ -277,15 +262,14 @@ DEVICE void meet_keys(const attention_args &a, const share &h, const places &at,
             o[d] *= factor[d / 2 % 2];
         shorten(s, p);
     }
-    u32 v_slot = (own - 1) % STAGES;
-    barrier_wait(at.v_full + v_slot * 8, (own - 1) / STAGES & 1);
+    u32 v_slot = (tiles - 1) % STAGES;
+    barrier_wait(at.v_full + v_slot * 8, (tiles - 1) / STAGES & 1);
     keep(o);
     keep(p);
     products_begin();
     begin_values(o, p, at.v + v_slot * V_BYTES);
     products_wait<0>();
     keep(o);
-    let_pass(at, own, tiles, group);
 }
 
 DEVICE void begin(const attention_args &a, const share &h, int row, two_rows &w, float (&o)[DV / 2])
@@ -371,12 +355,12 @@ DEVICE void hand_out(const attention_args &a, const share &h, u32 q, int row, co
 }
 #endif
 
-// Of keys that one of the rows before `end` of the block's sees.
-DEVICE int tiles_of(const attention_args &a, const share &h, int rows)
+// Of keys that one of the block's rows sees. The groups of a block walk over all of them: their turns go round.
+DEVICE int tiles_of(const attention_args &a, const share &h)
 {
     int end = h.to;
 #if defined CAUSAL && !(defined FILL && defined BIAS_LAST)
-    int last = h.row % a.q_len + (rows < h.rows ? rows : h.rows) - 1, seen = sees(a, last);
+    int seen = most_seen(a, h);
     end = seen < end ? seen : end;
 #endif
     return end > 0 ? (end + BLOCK_KEYS - 1) / BLOCK_KEYS : 1;
@@ -390,7 +374,7 @@ extern "C" __global__ void __launch_bounds__(ALL_THREADS, PER_MULTIPROCESSOR)
     __shared__ u8 bad[BLOCK_ROWS];
     places at = lay_out(shared);
     share h = share_of(a);
-    int group = threadIdx.x / 128, tiles = tiles_of(a, h, BLOCK_ROWS);
+    int group = threadIdx.x / 128, tiles = tiles_of(a, h);
     if (group == GROUPS) {
         if (ALONE)
             fewer_registers<GROUPS == 3 ? 32 : 24>();
@@ -407,7 +391,7 @@ extern "C" __global__ void __launch_bounds__(ALL_THREADS, PER_MULTIPROCESSOR)
     two_rows w;
     float o[DV / 2];
     begin(a, h, own, w, o);
-    meet_keys(a, h, at, tiles_of(a, h, group * 64 + 64), tiles, group, w, o);
+    meet_keys(a, h, at, tiles, group, w, o);
     bool good[2];
 #pragma unroll
     for (int r = 0; r < 2; r++)

@@ -343,7 +343,7 @@ static __device__ __noinline__ void do_row_in_double(const rows_args &a, i64 row
 #if HELD > 0
 DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn)
 {
-    enum { EARLY = THREADS < 1024 && HELD * sizeof(factors) <= 128 };
+    enum { EARLY = HELD * sizeof(factors) <= 128 };
     float v[HELD][VECTOR], sum = 0, shift = 0, mean = 0;
     factors f[HELD];
 #pragma unroll

@@ -30,12 +30,6 @@ DEVICE void copy_box_4d(u32 to, const tensor_map &map, u32 barrier, int x, int y
                  : "memory");
 }
 
-// What copies are told, before the first of them.
-DEVICE void prefetch_map(const tensor_map &map)
-{
-    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-
 DEVICE void store_shared4(u32 to, u32 v)
 {
     asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(v) : "memory");

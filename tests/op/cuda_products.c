@@ -78,6 +78,9 @@ static void products_of_shortened_floats(void **state)
         "a: f32[66,35]\n@b = f32[40,35] random 1\n@c = f32[40] random 2\n"
         "y = Gemm(a, @b, @c) {transB=1}\nreturn y\n",
         "a: f32[2,40,36]\nb: f32[2,36,44]\ny = MatMul(a, b)\nreturn y\n",
+        /* Large enough for warp groups that have two blocks of rows. */
+        "a: f32[2600,96]\n@b = f32[96,512] random 1\nr: f32[2600,512]\n"
+        "y = MatMul(a, @b | r) then \"add x $0\"\nreturn y\n",
     };
     for (int i = 0; i < CM_COUNT(texts) && (runs() || i < 2); i++) {
         op_case c = op_case_of(texts[i]);
@@ -122,7 +125,7 @@ static const struct {
     {1, 16, 16, 16, 70, 7, 5, 1, 9},
 };
 
-static void convolution_sizes(const char *type, double tolerance)
+static void convolution_sizes(const char *type, bool tf32, double tolerance)
 {
     char text[512];
     for (int i = 0; i < CM_COUNT(convolutions) && runs(); i++) {
@@ -135,19 +138,27 @@ static void convolution_sizes(const char *type, double tolerance)
                  type, convolutions[i].n, c_in, convolutions[i].height, convolutions[i].width, type,
                  c_out, c_in / convolutions[i].groups, k, k, type, c_out, convolutions[i].groups, s,
                  s, convolutions[i].dilation, convolutions[i].dilation, pad, pad, pad, pad);
-        check(text, tolerance);
+        op_case c = op_case_of(text);
+        c.tf32 = tf32;
+        c.tolerance = tolerance;
+        op_check(&c);
     }
 }
 
 static void convolutions_of_any_size_in_float16(void **state)
 {
     (void)state;
-    convolution_sizes("f16", 2e-3);
+    convolution_sizes("f16", false, 2e-3);
 }
 static void convolutions_of_any_size_in_float32(void **state)
 {
     (void)state;
-    convolution_sizes("f32", 1e-5);
+    convolution_sizes("f32", false, 1e-5);
+}
+static void convolutions_of_shortened_floats(void **state)
+{
+    (void)state;
+    convolution_sizes("f32", true, 3e-3);
 }
 
 static void products_of_halves_with_an_epilogue(void **state)
@@ -303,6 +314,7 @@ int main(void)
         cmocka_unit_test(products_of_any_size_in_float32),
         cmocka_unit_test(convolutions_of_any_size_in_float16),
         cmocka_unit_test(convolutions_of_any_size_in_float32),
+        cmocka_unit_test(convolutions_of_shortened_floats),
     };
     setenv("CAMEO_TEST_TARGET", "sm_75,sm_90", 0);
     return cmocka_run_group_tests_name("cuda_products", tests, NULL, NULL);

@@ -100,7 +100,7 @@ DEVICE void fetch_part(const way_out &w, const tensor_map &added, const tile_pla
 {
     barrier_expect(w.barriers + slot * 8, SLOT_BYTES);
     copy_box(w.slots + slot * SLOT_BYTES, added, w.barriers + slot * 8, t.col + i % PARTS * COLS,
-             t.row + w.row + i / PARTS * COLS, z);
+             t.row + w.row + i / PARTS * 64, z);
 }
 
 // Before the tile's products: what will be added sets out. added_z: the matrix of `added`.
@@ -128,7 +128,7 @@ DEVICE void expect(way_out &w, const tensor_map &added, const finish_args &f, co
         for (int i = 0; i < ALL_PARTS && i < SLOTS; i++, slot = following(slot))
             fetch_part(w, added, t, i, slot, added_z);
         for (int i = SLOTS; i < ALL_PARTS; i++)
-            prefetch_box(added, t.col + i % PARTS * COLS, t.row + w.row + i / PARTS * COLS, added_z);
+            prefetch_box(added, t.col + i % PARTS * COLS, t.row + w.row + i / PARTS * 64, added_z);
     }
 }
 
@@ -244,7 +244,7 @@ DEVICE void hand_out(const float (&sum)[BLOCKS_M][TILE_N / 2], way_out &w, const
         __syncwarp();
         if (lane == 0) {
             store_box(out, w.slots + w.slot * SLOT_BYTES, t.col + i % PARTS * COLS,
-                      t.row + w.row + i / PARTS * COLS, t.z);
+                      t.row + w.row + i / PARTS * 64, t.z);
             stores_end_group();
             if (WHOLE_MATRIX && i >= BEHIND_BY && i - BEHIND_BY + SLOTS < ALL_PARTS) {
                 stores_wait<BEHIND_BY>();

@@ -61,6 +61,8 @@ static bool read_item(cm_node *n, item *it)
               : cm_rank(it->weights) != 2 || cm_rank(it->x) < 2))
         return false;
     it->rows = it->weights->constant->dims[0];
+    if (it->rows < 1)
+        return false;
     cm_node *after = cm_only_reader(n->out[0]);
     if (is_function(after) && cm_same_shape(n->out[0], after->out[0]) && after->out[0]->n_uses) {
         it->after = after;
@@ -231,10 +233,10 @@ static int read_siblings(cm_node *n, item *items)
 /* Does a Split, which writes every result again, move less than is saved: x read once for k times? */
 static bool pays(const item *items, int k)
 {
-    int64_t rows = 0, read = items[0].weights->constant->dims[1];
+    int64_t rows = 0;
     for (int i = 0; i < k; i++)
         rows += items[i].rows;
-    return k > 1 && 2 * rows <= (k - 1) * read;
+    return k > 1 && 2 * rows <= (k - 1) * items[0].weights->constant->dims[1];
 }
 
 static cm_status fuse_siblings(cm_rewriter *rw, cm_node *n)

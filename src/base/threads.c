@@ -41,6 +41,7 @@ struct cm_threads {
     _Atomic(const cm_ctx *) watched; /* NULL: nobody can stop it */
     _Atomic(cm_stint_fn) stint;      /* NULL: nobody looks */
     void *stint_user;
+    _Atomic int telling;                  /* threads that may still tell them */
     _Atomic int n_named;                  /* workers that know their number */
     _Alignas(64) _Atomic uint64_t ticket; /* loop number << 32 | next piece */
     _Alignas(64) _Atomic int64_t left;    /* pieces that are not done */
@@ -84,13 +85,20 @@ static int64_t take_pieces(cm_threads *t)
     }
 }
 
-/* The same, told to whoever looks. */
+/* The same, told to whoever looks. A thread that means to tell says so before it looks for whom: either it finds
+ * that they have left, or they find it and wait (cm_threads_observe). */
 static void work_along(cm_threads *t, int thread)
 {
-    cm_stint_fn fn = atomic_load_explicit(&t->stint, memory_order_acquire);
-    uint64_t start = fn ? cm_now_ns() : 0;
+    if (!atomic_load_explicit(&t->stint, memory_order_relaxed)) {
+        take_pieces(t);
+        return;
+    }
+    atomic_fetch_add(&t->telling, 1);
+    cm_stint_fn fn = atomic_load(&t->stint);
+    uint64_t start = cm_now_ns();
     if (take_pieces(t) && fn)
         fn(t->stint_user, thread, start, cm_now_ns());
+    atomic_fetch_sub(&t->telling, 1);
 }
 
 static uint32_t wait_for_loop(cm_threads *t, uint32_t seen)
@@ -206,8 +214,11 @@ void cm_threads_watch(cm_threads *t, const cm_ctx *cx)
 
 void cm_threads_observe(cm_threads *t, cm_stint_fn fn, void *user)
 {
+    atomic_store(&t->stint, NULL);
+    while (atomic_load(&t->telling) > 0)
+        sched_yield();
     t->stint_user = user;
-    atomic_store_explicit(&t->stint, fn, memory_order_release);
+    atomic_store(&t->stint, fn);
 }
 
 bool cm_threads_stopped(const cm_threads *t)

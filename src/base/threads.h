@@ -24,7 +24,7 @@ void cm_threads_watch(cm_threads *t, const cm_ctx *cx);
 bool cm_threads_stopped(const cm_threads *t);
 
 /* Told, by each thread that took part in a loop, from when to when; number 0 is who called. The caller of the loop may
- * have gone on by then. Set while no loop runs; NULL: nobody wants to know. */
+ * have gone on by then. Set while no loop runs; NULL: nobody wants to know, and when the call returns nobody is told. */
 typedef void (*cm_stint_fn)(void *user, int thread, uint64_t start_ns, uint64_t end_ns);
 void cm_threads_observe(cm_threads *t, cm_stint_fn fn, void *user);
 

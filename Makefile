@@ -80,6 +80,13 @@ $(B)/src/cpu/avx512/%.o: CFLAGS += $(AVX512_FLAGS) $(KERNEL_OPT)
 $(B)/src/cpu/amx/%.o:    CFLAGS += $(AVX512_FLAGS) -mamx-tile -mamx-bf16 -mamx-int8 $(KERNEL_OPT)
 $(B)/src/cpu/generic/%.o: CFLAGS += $(KERNEL_OPT)
 
+# What runs copies and clears structures all the time: with plain moves, since `rep movs` and `rep stos`, which GCC
+# would take, need a hundred cycles to get going.
+PLAIN_MOVES := -mmemcpy-strategy=unrolled_loop:1024:noalign,libcall:-1:noalign \
+               -mmemset-strategy=unrolled_loop:1024:noalign,libcall:-1:noalign
+PLAIN_MOVES := $(shell $(CC) $(PLAIN_MOVES) -E -x c /dev/null >/dev/null 2>&1 && echo "$(PLAIN_MOVES)")
+$(foreach r,base plan cpu runtime,$(B)/src/$(r)/%.o): CFLAGS += $(PLAIN_MOVES)
+
 # Weights packed in a plan are used by the kernels that packed them, and by no others.
 CPU_FILES := $(sort $(wildcard src/cpu/*.[ch] src/cpu/*/*.[ch]))
 $(B)/gen/packing_id.h: $(CPU_FILES)

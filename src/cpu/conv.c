@@ -136,8 +136,7 @@ void cm_conv_sink_init(cm_conv_sink *s, const cm_run *r, float *sum)
 {
     const cm_problem *p = r->p;
     const float *bias = p->as.conv.bias ? r->in[2] : NULL;
-    cm_epilogue_init(&s->plan, r, cm_conv_channel_columns(p->out[0]));
-    s->simple = cm_epilogue_simple(&s->plan, &s->e);
+    s->simple = cm_epilogue_init_or_simple(&s->plan, r, cm_conv_channel_columns(p->out[0]), &s->e);
     if (!bias || !s->e.bias) {
         s->e.bias = bias ? bias : s->e.bias;
         return;

@@ -39,7 +39,7 @@ typedef struct {
     form f;
     const float *x, *w;
     float *y, *buffers;
-    cm_conv_sink sink;
+    const cm_conv_sink *sink;
     int64_t units, slots;
 } job;
 
@@ -234,12 +234,12 @@ static void tile(const job *j, const piece *q, const float *const *source, int64
                           .n = (int)cm_min_i64(left, nr),
                           .alpha = 1,
                           .add = first > 0,
-                          .e = last ? &j->sink.e : NULL,
+                          .e = last ? &j->sink->e : NULL,
                           .row = row,
                           .col = col};
         j->g->lined[m](&t);
-        if (last && !j->sink.simple)
-            cm_epilogue_tile(&j->sink.plan, row, col, m, t.n, t.c, t.ldc);
+        if (last && !j->sink->simple)
+            cm_epilogue_tile(&j->sink->plan, row, col, m, t.n, t.c, t.ldc);
     }
 }
 
@@ -284,15 +284,17 @@ cm_status cm_cpu_conv_lines_f32_run(const cm_run *r)
     const cm_problem *p = r->p;
     const cm_conv *c = &p->as.conv;
     char *space = r->workspace;
+    cm_conv_sink sink;
     job j = {.c = c,
              .g = cm_gemm_f32_kernel_of(p->target.level),
              .f = form_of(p),
              .x = r->in[0],
              .w = r->in[1],
              .y = r->out[0],
+             .sink = &sink,
              .buffers = (float *)(space + bias_bytes(c))};
     int64_t threads = cm_min_i64(p->threads > 1 ? p->threads : 1, cm_threads_count(r->threads));
-    cm_conv_sink_init(&j.sink, r, (float *)space);
+    cm_conv_sink_init(&sink, r, (float *)space);
     if (cm_conv_packs_in_run(p)) {
         size_t slots = SLOTS * (p->threads > 1 ? (size_t)p->threads : 1);
         float *packed = j.buffers + slots * buffer_bytes(&j.f) / sizeof *packed;

@@ -17,7 +17,7 @@ typedef struct {
     const cm_gemm_f32_kernel *g;
     const float *x, *w, *bias;
     float *y;
-    cm_epilogue_plan plan;
+    const cm_epilogue_plan *plan;
     bool simple, points;
     cm_simple_epilogue e;
     int64_t k, c_out, tiles; /* of one group */
@@ -184,7 +184,7 @@ static void multiply(const job *j, const unit *u, const float *b, int64_t ldb, i
             set_bias(&t, j->bias + channel, m);
         j->g->packed[m](&t);
         if (end == j->k && !j->simple)
-            cm_epilogue_tile(&j->plan, row, u->pixel, m, u->n, t.c, t.ldc);
+            cm_epilogue_tile(j->plan, row, u->pixel, m, u->n, t.c, t.ldc);
     }
 }
 
@@ -225,20 +225,22 @@ cm_status cm_cpu_conv_planes_f32_run(const cm_run *r)
 {
     const cm_problem *p = r->p;
     const cm_conv *c = &p->as.conv;
+    cm_epilogue_plan plan;
     job j = {.c = c,
              .g = cm_gemm_f32_kernel_of(p->target.level),
              .x = r->in[0],
              .w = r->in[1],
              .bias = c->bias ? r->in[2] : NULL,
              .y = r->out[0],
+             .plan = &plan,
              .points = cm_conv_is_points(c),
              .k = c->c_in / c->groups * cm_conv_taps(c),
              .c_out = c->c_out / c->groups,
              .in = plane(c->in),
              .out = plane(c->out),
              .splits = 1};
-    cm_epilogue_init(&j.plan, r, cm_conv_plane_columns(p->out[0]));
-    j.simple = cm_epilogue_simple(&j.plan, &j.e);
+    int n_col_axes = cm_conv_plane_columns(p->out[0]);
+    j.simple = cm_epilogue_init_or_simple(&plan, r, n_col_axes, &j.e);
     if (cm_conv_packs_in_run(p)) {
         cm_cpu_conv_planes_f32_pack(p, r->k, 1, r->in[1], r->workspace, r->threads);
         j.w = r->workspace;

@@ -25,7 +25,7 @@ typedef struct {
     float *y, *copy;
     int32_t *shift;
     cm_conv_copied s;
-    cm_epilogue_plan plan;
+    const cm_epilogue_plan *plan;
     bool simple;
     cm_simple_epilogue e;
     int64_t k, c_out, tiles; /* of one group */
@@ -117,7 +117,7 @@ static void one_tile(const job *j, int64_t image, int64_t group, int64_t tile, i
             t.c[r * plane + l] = j->bias[channel + r];
     j->g->shifted[m](&t);
     if (!j->simple)
-        cm_epilogue_tile(&j->plan, row, pixel, m, n, t.c, t.ldc);
+        cm_epilogue_tile(j->plan, row, pixel, m, n, t.c, t.ldc);
 }
 
 static void some_blocks(void *arg, int64_t begin, int64_t end)
@@ -139,20 +139,22 @@ cm_status cm_cpu_conv_shifted_f32_run(const cm_run *r)
 {
     const cm_problem *p = r->p;
     const cm_conv *c = &p->as.conv;
+    cm_epilogue_plan plan;
     job j = {.c = c,
              .g = cm_gemm_f32_kernel_of(p->target.level),
              .x = r->in[0],
              .w = r->in[1],
              .bias = c->bias ? r->in[2] : NULL,
              .y = r->out[0],
+             .plan = &plan,
              .copy = r->workspace,
              .shift = (int32_t *)((char *)r->workspace + copy_bytes(p)),
              .s = cm_conv_copied_of(c),
              .k = c->c_in / c->groups * cm_conv_taps(c),
              .c_out = c->c_out / c->groups,
              .blocks = cm_ceil_div(c->out[0] * c->out[1], ROWS_AT_ONCE)};
-    cm_epilogue_init(&j.plan, r, cm_conv_plane_columns(p->out[0]));
-    j.simple = cm_epilogue_simple(&j.plan, &j.e);
+    int n_col_axes = cm_conv_plane_columns(p->out[0]);
+    j.simple = cm_epilogue_init_or_simple(&plan, r, n_col_axes, &j.e);
     if (cm_conv_packs_in_run(p)) {
         float *packed = (float *)((char *)j.shift + shift_bytes(p));
         cm_cpu_conv_planes_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);

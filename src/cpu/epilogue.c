@@ -95,7 +95,7 @@ const char *cm_epilogue_reject(const cm_problem *p, int n_col_axes)
 }
 
 /* Tiles have as many rows as the caller likes: only what is one number everywhere is so in each. */
-static void compile(cm_epilogue_plan *e)
+void cm_epilogue_compile(cm_epilogue_plan *e)
 {
     cm_tile_facts facts;
     facts.x_loaded = facts.out_stored = true;
@@ -111,7 +111,7 @@ static void compile(cm_epilogue_plan *e)
         cm_tile_compile_copy(&e->code, e->level);
 }
 
-void cm_epilogue_init(cm_epilogue_plan *e, const cm_run *r, int n_col_axes)
+void cm_epilogue_view(cm_epilogue_plan *e, const cm_run *r, int n_col_axes)
 {
     const cm_problem *p = r->p;
     const cm_tensor *out = p->out[0];
@@ -129,7 +129,22 @@ void cm_epilogue_init(cm_epilogue_plan *e, const cm_run *r, int n_col_axes)
     e->rows = e->cols = 1;
     for (int i = 0; i < o.rank; i++)
         *(i < o.rank - n_col_axes ? &e->rows : &e->cols) *= out->dims[o.axis[i]];
-    compile(e);
+}
+
+void cm_epilogue_init(cm_epilogue_plan *e, const cm_run *r, int n_col_axes)
+{
+    cm_epilogue_view(e, r, n_col_axes);
+    cm_epilogue_compile(e);
+}
+
+bool cm_epilogue_init_or_simple(cm_epilogue_plan *e, const cm_run *r, int n_col_axes,
+                                cm_simple_epilogue *out)
+{
+    cm_epilogue_view(e, r, n_col_axes);
+    bool simple = cm_epilogue_simple(e, out);
+    if (!simple)
+        cm_epilogue_compile(e);
+    return simple;
 }
 
 void cm_epilogue_tile(const cm_epilogue_plan *e, int64_t row, int64_t col, int64_t m, int64_t n,

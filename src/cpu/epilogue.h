@@ -37,6 +37,9 @@ typedef struct cm_epilogue_plan {
  * CM_EPILOGUE_OPERANDS operands. */
 const char *cm_epilogue_reject(const cm_problem *p, int n_col_axes);
 void cm_epilogue_init(cm_epilogue_plan *e, const cm_run *r, int n_col_axes);
+/* Its two parts: what cm_epilogue_simple looks at, and what cm_epilogue_tile runs. */
+void cm_epilogue_view(cm_epilogue_plan *e, const cm_run *r, int n_col_axes);
+void cm_epilogue_compile(cm_epilogue_plan *e);
 /* x: m rows of n float32, `ld` apart: the results before the epilogue of rows [row, row + m) and columns
  * [col, col + n). The epilogue's results go to their place in the output; x may be that very place. */
 void cm_epilogue_tile(const cm_epilogue_plan *e, int64_t row, int64_t col, int64_t m, int64_t n,
@@ -55,5 +58,8 @@ typedef struct cm_simple_epilogue {
 /* Has it that form, the output being float32 with rows `ld` apart and adjacent columns? False: use
  * tiles, and *out changes nothing. Also true without an epilogue. */
 bool cm_epilogue_simple(const cm_epilogue_plan *e, cm_simple_epilogue *out);
+/* Both at once: where it is true, tiles are not made ready. */
+bool cm_epilogue_init_or_simple(cm_epilogue_plan *e, const cm_run *r, int n_col_axes,
+                                cm_simple_epilogue *out);
 
 #endif

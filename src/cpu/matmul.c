@@ -144,12 +144,14 @@ void cm_matmul_out_init(cm_matmul_out *o, const cm_run *r, const cm_matmul_view 
         o->e = (cm_simple_epilogue){.lo = -INFINITY, .hi = INFINITY};
         return;
     }
-    cm_epilogue_init(&o->plan, r, v->n_col_axes);
+    cm_epilogue_view(&o->plan, r, v->n_col_axes);
     /* A tile's rows must be adjacent rows of the residual. */
     o->simple = !tiles && cm_epilogue_simple(&o->plan, &o->e) &&
                 (!o->e.residual || v->row == 1 || v->s.m == 1);
     if (v->s.bias >= 0)
         read_bias(o, r, v);
+    if (!o->simple)
+        cm_epilogue_compile(&o->plan);
 }
 
 static void add_bias(const cm_matmul_part *p, int64_t i, int64_t j, int64_t m, int64_t n)

@@ -84,7 +84,8 @@ static void piece(void *arg, int64_t worker, int64_t batch, int64_t row, int64_t
 
 cm_status cm_cpu_matmul_dot_run(const cm_run *r)
 {
-    job j = {.r = r};
+    job j; /* not cleared: it is large */
+    j.r = r;
     cm_matmul_view_of(r->p, &j.v);
     j.grid = cut(r->p, &j.v);
     cm_matmul_out_init(&j.out, r, &j.v, r->p->epilogue || j.v.s.bias >= 0);

@@ -190,7 +190,8 @@ static void pack_tiles(void *arg, int64_t begin, int64_t end)
 
 cm_status cm_cpu_matmul_packed_run(const cm_run *r)
 {
-    job j = {.r = r};
+    job j; /* not cleared: it is large */
+    j.r = r;
     lay_out(r->p, r->p->threads, &j.l);
     cm_matmul_out_init(&j.out, r, &j.l.v, false);
     if (j.l.share_a)

@@ -259,7 +259,8 @@ static void pack_shared(void *arg, int64_t begin, int64_t end)
 
 static cm_status run(const cm_run *r, bool left)
 {
-    job j = {.r = r};
+    job j; /* not cleared: it is large */
+    j.r = r;
     lay_out(r->p, left, &j.l);
     cm_matmul_out_init(&j.out, r, &j.l.v, false);
     if (j.l.shared)

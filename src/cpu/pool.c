@@ -147,7 +147,9 @@ static void merge_covered(cm_pool *c)
 static void start(job *j, const cm_run *r, int n_col_axes)
 {
     const cm_problem *p = r->p;
-    *j = (job){.c = p->as.pool, .x = r->in[0]};
+    j->c = p->as.pool;
+    j->x = r->in[0];
+    j->y = NULL;
     j->kernels = p->target.level >= CM_ISA_AVX512 ? &cm_cpu_pool__avx512
                  : p->target.level >= CM_ISA_AVX2 ? &cm_cpu_pool__avx2
                                                   : &cm_cpu_pool__generic;

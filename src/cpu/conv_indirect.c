@@ -6,9 +6,9 @@
  * pointers. Weights are packed per group into panels of [kernel position][input channel][columns of the tile].
  *
  * A unit of work is a block of pixels, whose pointers are found once, by a range of panels. While all panels fit
- * the second-level cache each tile of pixels goes over all of them; otherwise each panel goes over all
- * tiles of the block. Where the pixels of a tile would meet in one set of the first-level cache, their
- * channels are first copied side by side. */
+ * the second-level cache each tile of pixels, or a few tiles of points, goes over all of them; otherwise each
+ * panel goes over all tiles of the block. Where the pixels of a tile would meet in one set of the first-level
+ * cache, their channels are first copied side by side. */
 #include <string.h>
 
 #include "base/size.h"
@@ -18,7 +18,9 @@
 enum {
     POINTERS = 1536, /* on the stack */
     STAGE = 240,     /* channels copied at a time; rows of a stage are 256 + 16 floats apart */
-    STAGE_LD = 272
+    STAGE_LD = 272,
+    STRIP_IN = 8 << 10,  /* floats of the points that go together over the panels */
+    STRIP_OUT = 32 << 10 /* and of their results, where an epilogue reads them again */
 };
 
 typedef struct {
@@ -30,6 +32,7 @@ typedef struct {
     int64_t taps, pixels, c_in, c_out;    /* channels of one group */
     int64_t panels, panel;                /* of one group; floats of one panel */
     int64_t tiles, block, blocks, splits; /* tiles of pixels, in blocks; parts of the panels */
+    int64_t strip;                        /* tiles of points that go together over the panels */
     bool panels_stay, stage, points;
 } job;
 
@@ -52,17 +55,19 @@ const char *cm_cpu_conv_indirect_f32_reject(const cm_problem *p)
     return cm_conv_reject_channels_last(p);
 }
 
-/* Columns are computed in whole vectors; short sums spend their time on beginning and end. */
+/* Columns are computed in whole vectors; short sums spend their time on beginning and end, strips less. */
 double cm_cpu_conv_indirect_f32_cost(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
     const cm_conv *c = &p->as.conv;
     const cm_gemm_f32_kernel *g = cm_gemm_f32_kernel_of(p->target.level);
     double c_in = (double)(c->c_in / c->groups), sums = c_in * (double)cm_conv_taps(c);
-    double whole = cm_conv_columns(g->nr, c->c_out / c->groups);
-    double flops = cm_conv_flops(c) * whole * (1 + 0.6 / c_in + 4 / sums);
-    double compute = flops / (0.97 * cm_cpu_flops_per_ns(&p->target));
-    double pointers = 0.3 * (double)(cm_conv_pixels(c) * cm_conv_taps(c) * c->groups);
+    bool strips = cm_conv_is_points(c) && c->c_out / c->groups % g->strip_step == 0;
+    double whole = strips ? 1 : cm_conv_columns(g->nr, c->c_out / c->groups);
+    double ends = strips ? 1.5 / sums : 0.6 / c_in + 4 / sums;
+    double compute =
+        cm_conv_flops(c) * whole * (1 + ends) / (0.97 * cm_cpu_flops_per_ns(&p->target));
+    double pointers = strips ? 0 : 0.3 * (double)(cm_conv_pixels(c) * cm_conv_taps(c) * c->groups);
     double memory = cm_conv_bytes(p) / (8 * cm_cpu_bytes_per_ns(&p->target));
     double pieces = (double)cm_conv_pixels(c) / g->mr * (double)c->c_out / g->nr;
     return 200 + (compute + memory + pointers) / cm_cpu_speedup(p, pieces);
@@ -154,14 +159,42 @@ static void one_tile(const job *j, const unit *u, int64_t tap, int64_t taps, int
     t.b += tap * j->c_in * j->g->nr;
     t.add = tap > 0;
     t.e = tap + taps == j->taps ? &j->sink.e : NULL;
-    if (!j->points) {
-        j->g->rows[m](&t);
-        return;
-    }
-    const float *first = j->x + u->group * j->c_in + pixel * j->c->c_in;
-    t.rows = &first;
+    j->g->rows[m](&t);
+}
+
+/* m points by one panel: a strip, and what is no full tile. */
+static void one_strip(const job *j, const unit *u, int64_t pixel, int64_t m, int64_t panel)
+{
+    const cm_gemm_f32_kernel *g = j->g;
+    cm_gemm_tile t = tile_of(j, u, pixel, panel);
+    const float *x = j->x + u->group * j->c_in + pixel * j->c->c_in;
+    t.runs = 1;
+    t.k = j->c_in;
+    t.rows = &x;
     t.rows_apart = j->c->c_in;
-    j->g->lined[m](&t);
+    t.e = &j->sink.e;
+    t.tiles = t.n % g->strip_step ? 0 : m / g->mr;
+    if (t.tiles)
+        g->strip(&t);
+    for (int64_t i = t.tiles * g->mr, rows; i < m; i += rows) {
+        cm_gemm_tile rest = t;
+        const float *from = x + i * t.rows_apart;
+        rows = cm_min_i64(m - i, g->mr);
+        rest.rows = &from;
+        rest.c += i * t.ldc;
+        rest.row += i;
+        g->lined[rows](&rest);
+    }
+}
+
+static void in_strips(const job *j, const unit *u)
+{
+    for (int64_t pixel = u->begin, m; pixel < u->end; pixel += m) {
+        m = cm_min_i64(j->strip * j->g->mr, u->end - pixel);
+        for (int64_t panel = u->first; panel < u->last; panel++)
+            one_strip(j, u, pixel, m, panel);
+        finish(j, u, pixel, m, u->first, u->last);
+    }
 }
 
 static void tile_by_tile(const job *j, const unit *u, int64_t tap, int64_t taps,
@@ -198,8 +231,7 @@ static void in_place(const job *j, const unit *u)
     int64_t pixels = u->end - u->begin, most = POINTERS / pixels;
     for (int64_t tap = 0, taps; tap < j->taps; tap += taps) {
         taps = cm_min_i64(most, j->taps - tap);
-        if (!j->points)
-            cm_conv_pointers(&w, tap, taps, u->begin, pixels, rows);
+        cm_conv_pointers(&w, tap, taps, u->begin, pixels, rows);
         if (j->panels_stay)
             tile_by_tile(j, u, tap, taps, rows);
         else
@@ -254,6 +286,8 @@ static void some_units(void *arg, int64_t begin, int64_t end)
                   .last = (split + 1) * j->panels / j->splits};
         if (j->stage)
             staged(j, &u);
+        else if (j->points)
+            in_strips(j, &u);
         else
             in_place(j, &u);
     }
@@ -270,6 +304,9 @@ static void divide(job *j, int threads)
     j->tiles = cm_gemm_tiles(j->pixels, j->g->mr);
     j->block = cm_min_i64(POINTERS / (j->g->mr * j->taps), l2_floats() / 4 / (j->g->mr * j->c_in));
     j->block = j->stage || j->block < 1 ? 1 : j->block;
+    int64_t results = j->sink.simple ? l2_floats() / 4 : STRIP_OUT;
+    j->strip = cm_min_i64(STRIP_IN / j->c_in, results / j->c_out) / j->g->mr;
+    j->strip = j->panels_stay ? cm_max_i64(j->strip, 1) : j->block;
     int64_t pieces = threads > 1 ? 4 * threads : 1;
     if (pieces > 1 && whole > j->pixels * j->c_in)
         j->splits = cm_min_i64(j->panels, pieces);

@@ -26,6 +26,7 @@ typedef struct cm_gemm_tile {
     int64_t rows_step;
     int64_t
         rows_apart; /* lined tiles: element l of row i in run r is rows[r][i * rows_apart + l] */
+    int64_t tiles;  /* of a strip, one under the other */
     const float *a; /* A packed (one tile of cm_gemm_f32_kernel.pack_a): [runs * k][m] */
     /* Panel of B: rows of nr floats, `ldb` apart (nr where packed). All nr are read, whatever n is. */
     const float *b;
@@ -55,6 +56,9 @@ typedef struct cm_gemm_f32_kernel {
     cm_gemm_tile_fn packed[CM_GEMM_MAX_MR + 1];
     cm_gemm_tile_fn shifted[CM_GEMM_MAX_MR + 1]; /* A packed, rows of B anywhere; one run */
     cm_gemm_tile_fn lined[CM_GEMM_MAX_MR + 1];   /* A by runs, its rows equally far apart */
+    /* `tiles` lined tiles of mr rows: n a multiple of strip_step; alpha 1, add false, e not NULL. */
+    cm_gemm_tile_fn strip;
+    int strip_step;
     /* Few rows, of one run, by wide_panels[m] panels at once: several streams from memory, which then
      * delivers more. NULL: none for so many rows. */
     cm_gemm_tile_fn wide[CM_GEMM_MAX_MR + 1];

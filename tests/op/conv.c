@@ -182,6 +182,23 @@ static void dense(void **state)
     assert_true(ran > 8000);
 }
 
+/* Several tiles of pixels and then some, whole and half vectors of channels. */
+static void points(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (int i = 0; i < 100; i++) {
+        shape s = random_shape(1);
+        s.groups = pick(1, 2);
+        s.c_in = s.groups * pick(1, 40);
+        s.c_out = s.groups * (pick(0, 3) ? 4 * pick(1, 25) : pick(1, 100));
+        s.in[0] = pick(1, 100);
+        s.kernel[0] = s.stride[0] = s.dilation[0] = 1;
+        ran += check_shape(&s, "_f32", 1e-5, i % 16 == 0 ? 200 : 0);
+    }
+    assert_true(ran > 500);
+}
+
 static void transposed(void **state)
 {
     (void)state;
@@ -288,6 +305,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(depthwise),  cmocka_unit_test(dense), cmocka_unit_test(unusual),
         cmocka_unit_test(transposed), cmocka_unit_test(forms), cmocka_unit_test(halves),
+        cmocka_unit_test(points),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/gemm_impl.h"
 #include "cpu/simd/gemm_pack.h"
+#include "cpu/simd/gemm_strip.h"
 
 /* clang-format off */
 TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7)
@@ -19,6 +20,7 @@ const cm_gemm_f32_kernel CM_LEVEL(cm_gemm_f32) = {
     {NULL, shifted_1, shifted_2, shifted_3, shifted_4, shifted_5, shifted_6, shifted_7, shifted_8,
      shifted_9, shifted_10, shifted_11, shifted_12, shifted_13, shifted_14},
     {NULL, lined_1, lined_2, lined_3, lined_4, lined_5, lined_6, lined_7, lined_8, lined_9, lined_10, lined_11, lined_12, lined_13, lined_14},
+    strip, STRIP_STEP,
     {NULL, wide_1, wide_2, wide_3, wide_4, wide_5, wide_6, wide_7},
     {0, 4, 4, 4, 3, 2, 2, 2},
     pack_a, pack_b,

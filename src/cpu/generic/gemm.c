@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/gemm_impl.h"
 #include "cpu/simd/gemm_pack.h"
+#include "cpu/simd/gemm_strip.h"
 
 /* clang-format off */
 TILE(1) TILE(2) TILE(3) TILE(4)
@@ -15,6 +16,7 @@ const cm_gemm_f32_kernel CM_LEVEL(cm_gemm_f32) = {
     {NULL, packed_1, packed_2, packed_3, packed_4},
     {NULL, shifted_1, shifted_2, shifted_3, shifted_4},
     {NULL, lined_1, lined_2, lined_3, lined_4},
+    strip, STRIP_STEP,
     {NULL, wide_1, wide_2},
     {0, 4, 2},
     pack_a, pack_b,

@@ -49,9 +49,12 @@ cm_status cm_delegate_eval(cm_eval *e, cm_op_id id, const void *attr, int n_in,
     cm_eval g = *e;
     g.op = op;
     g.attr = attr;
+    g.prepared = NULL;
     g.n_in = n_in;
     g.in = ins;
     g.n_out = 1;
     g.out = outs;
+    if (op->family->prepare)
+        CM_TRY(op->family->prepare(e->cx, e->cx->scratch, op, attr, &g.prepared));
     return op->family->eval(&g);
 }

@@ -242,8 +242,17 @@ static bool all_empty(const cm_eval *e)
     return true;
 }
 
+static cm_status evaluate(cm_eval *e, cm_dtype own_dtype)
+{
+    const cm_family *family = e->op->family;
+    if (family->prepare && !e->prepared)
+        CM_TRY(family->prepare(e->cx, e->cx->scratch, e->op, e->attr, &e->prepared));
+    return e->epilogue && e->epilogue->program ? cm_epilogue_eval(e, own_dtype) : family->eval(e);
+}
+
 cm_status cm_op_eval(cm_eval *e)
 {
+    const void *const prepared = e->prepared;
     const cm_datum *const *given = e->in;
     CM_TRY(normal_inputs(e, &e->in));
     cm_infer_out *out;
@@ -251,12 +260,9 @@ cm_status cm_op_eval(cm_eval *e)
     cm_status st = infer_actual(e, out);
     for (int o = 0; st == CM_OK && o < e->n_out; o++)
         st = prepare_output(e, o, &out[o].type);
-    if (st != CM_OK || all_empty(e))
-        ; /* a failure, or nothing to compute */
-    else if (e->epilogue && e->epilogue->program)
-        st = cm_epilogue_eval(e, out[0].own_dtype);
-    else
-        st = e->op->family->eval(e);
+    if (st == CM_OK && !all_empty(e))
+        st = evaluate(e, out[0].own_dtype);
+    e->prepared = prepared;
     for (int o = 0; st == CM_OK && o < e->n_out; o++) {
         st = pack_output(e, o);
         if (st == CM_OK && e->out[o] && e->out[o]->kind == CM_TENSOR && !e->out[o]->tensor.data)

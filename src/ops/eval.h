@@ -23,6 +23,8 @@ struct cm_eval {
     cm_ctx *cx; /* cx->scratch is yours until you return; cx->arena is not */
     const cm_op *op;
     const void *attr;
+    const void *
+        prepared; /* what the family's `prepare` made; the caller of cm_op_eval may leave it NULL */
     int n_in;
     const cm_datum *const *in; /* NULL: absent */
     int n_out;

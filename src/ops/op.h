@@ -47,6 +47,11 @@ typedef struct cm_family {
     /* NULL: one operation per output element. Types as `infer` left them; symbolic dims count as
      * given by cm_infer_extent(). Bytes are filled in by the caller; the rule may change them. */
     void (*cost)(const cm_infer *f, cm_cost *c);
+    /* NULL: nothing. What `eval` takes from the attributes alone and would have to make in every run,
+     * made once: *out is in `arena`, which lives as long as the attributes, and is never written
+     * again, since the contexts of an engine share it. cx->scratch is for what is not kept. */
+    cm_status (*prepare)(cm_ctx *cx, cm_arena *arena, const cm_op *op, const void *attr,
+                         const void **out);
 } cm_family;
 
 struct cm_op {

@@ -131,6 +131,17 @@ static cm_status open_epilogue(opening *o, const cm_epilogue *e, const cm_progra
     return CM_OK;
 }
 
+/* What the evaluator wants of the attributes. */
+static cm_status prepare_step(opening *o, cm_ready_step *s)
+{
+    if (!s->op->family->prepare)
+        return CM_OK;
+    cm_arena_mark mark = cm_arena_save(o->scratch);
+    CM_TRY(s->op->family->prepare(o->cx, &o->e->arena, s->op, s->attr, &s->prepared));
+    cm_arena_restore(o->scratch, mark);
+    return CM_OK;
+}
+
 static cm_status open_list(opening *o, int list);
 
 static cm_status open_step(opening *o, cm_ready_step *s)
@@ -144,6 +155,7 @@ static cm_status open_step(opening *o, cm_ready_step *s)
     CM_TRY(cm_attr_check(o->cx, s->op->attrs, attr));
     CM_TRY(check_attr_dims(o, s->op->attrs, attr));
     s->attr = attr;
+    CM_TRY(prepare_step(o, s));
     CM_TRY(open_epilogue(o, &p->epilogue, &s->program));
     s->problem = cm_problem_find(s->op);
     CM_TRY(check_types(o, s));

@@ -110,6 +110,7 @@ static cm_status evaluate(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_
         .cx = cx,
         .op = s->op,
         .attr = s->attr,
+        .prepared = s->prepared,
         .n_in = p->n_in,
         .in = c->in,
         .n_out = p->n_out,

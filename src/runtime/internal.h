@@ -20,6 +20,7 @@ typedef struct cm_ready_step {
     const cm_plan_step *plan;
     const cm_op *op;
     const void *attr;
+    const void *prepared;          /* for its evaluator; see cm_family */
     const cm_program *program;     /* its epilogue, NULL: none */
     const cm_problem_row *problem; /* how backends see it, NULL: they do not */
     int index;                     /* as cm_engine_step numbers them */

@@ -233,6 +233,7 @@ cm_status cm_engine_eval_step(cm_ctx *cx, cm_arena *arena, const cm_engine *e, i
     cm_eval eval = {.cx = cx,
                     .op = s->op,
                     .attr = s->attr,
+                    .prepared = s->prepared,
                     .n_in = p->n_in,
                     .in = in,
                     .n_out = p->n_out,

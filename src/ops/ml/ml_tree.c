@@ -92,7 +92,7 @@ CM_ATTRS(tree_ensemble_regressor, regressor_attr, NODE_FIELDS(regressor_attr),
 typedef enum { AVERAGE, SUM, MIN, MAX } aggregate; /* TreeEnsemble's numbers */
 
 typedef struct {
-    cm_forest forest;
+    cm_flat_forest forest;
     int64_t n; /* targets or classes */
     aggregate how;
     cm_ml_transform transform;
@@ -135,7 +135,7 @@ static void set_base(model *m, const cm_floats *plain, const cm_tensor *tensor)
     m->base_tensor = tensor;
 }
 
-static cm_status read_classifier(cm_ctx *cx, const classifier_attr *a, bool build, model *m)
+static cm_status read_classifier(cm_ctx *cx, const classifier_attr *a, cm_forest *trees, model *m)
 {
     const cm_tree_nodes nodes = {
         COMMON_NODES(a),
@@ -155,19 +155,19 @@ static cm_status read_classifier(cm_ctx *cx, const classifier_attr *a, bool buil
         return cm_fail(cx, CM_ERR_MODEL, "base_values has %lld entries for %lld classes",
                        (long long)m->n_base, (long long)m->n);
     CM_TRY(check_targets(cx, m));
-    if (!build)
+    if (!trees)
         return CM_OK;
-    CM_TRY(cm_forest_from_nodes(cx, &nodes, m->n, &m->forest));
+    CM_TRY(cm_forest_from_nodes(cx, &nodes, m->n, trees));
     m->all_positive = true;
-    m->one_class = m->n == 2 && m->forest.n_votes > 0;
-    for (int64_t i = 0; i < m->forest.n_votes; i++) {
-        m->all_positive &= m->forest.votes[i].weight >= 0;
-        m->one_class &= m->forest.votes[i].target == m->forest.votes[0].target;
+    m->one_class = m->n == 2 && trees->n_votes > 0;
+    for (int64_t i = 0; i < trees->n_votes; i++) {
+        m->all_positive &= trees->votes[i].weight >= 0;
+        m->one_class &= trees->votes[i].target == trees->votes[0].target;
     }
     return CM_OK;
 }
 
-static cm_status read_regressor(cm_ctx *cx, const regressor_attr *a, bool build, model *m)
+static cm_status read_regressor(cm_ctx *cx, const regressor_attr *a, cm_forest *trees, model *m)
 {
     static const char *const names[] = {"AVERAGE", "SUM", "MIN", "MAX"};
     const cm_tree_nodes nodes = {
@@ -191,10 +191,10 @@ static cm_status read_regressor(cm_ctx *cx, const regressor_attr *a, bool build,
         return cm_fail(cx, CM_ERR_MODEL, "base_values has %lld entries for %lld targets",
                        (long long)m->n_base, (long long)m->n);
     CM_TRY(check_targets(cx, m));
-    return build ? cm_forest_from_nodes(cx, &nodes, m->n, &m->forest) : CM_OK;
+    return trees ? cm_forest_from_nodes(cx, &nodes, m->n, trees) : CM_OK;
 }
 
-static cm_status read_tree(cm_ctx *cx, const cm_tree_attr *a, bool build, model *m)
+static cm_status read_tree(cm_ctx *cx, const cm_tree_attr *a, cm_forest *trees, model *m)
 {
     if (a->aggregate_function < AVERAGE || a->aggregate_function > MAX)
         return cm_fail(cx, CM_ERR_MODEL, "aggregate_function is %lld, wanted 0 to 3",
@@ -206,29 +206,42 @@ static cm_status read_tree(cm_ctx *cx, const cm_tree_attr *a, bool build, model 
     m->transform = (cm_ml_transform)a->post_transform;
     m->n = a->n_targets;
     CM_TRY(check_targets(cx, m));
-    return build ? cm_forest_from_tree(cx, a, &m->forest) : CM_OK;
+    return trees ? cm_forest_from_tree(cx, a, trees) : CM_OK;
 }
 
-/* `build`: the trees too, in scratch. */
-static cm_status read_model(cm_ctx *cx, cm_op_id op, const void *attr, bool build, model *m)
+/* `trees` (NULL: not wanted) are in scratch. */
+static cm_status read_model(cm_ctx *cx, cm_op_id op, const void *attr, cm_forest *trees, model *m)
 {
     memset(m, 0, sizeof *m);
     switch (op) {
     case CM_OP_TREE_ENSEMBLE:
-        return read_tree(cx, attr, build, m);
+        return read_tree(cx, attr, trees, m);
     case CM_OP_TREE_ENSEMBLE_CLASSIFIER:
-        return read_classifier(cx, attr, build, m);
+        return read_classifier(cx, attr, trees, m);
     default:
-        return read_regressor(cx, attr, build, m);
+        return read_regressor(cx, attr, trees, m);
     }
+}
+
+static cm_status prepare(cm_ctx *cx, cm_arena *arena, const cm_op *op, const void *attr,
+                         const void **out)
+{
+    model *m;
+    cm_forest trees;
+    CM_NEW(cx, arena, m, model);
+    CM_TRY(read_model(cx, op->id, attr, &trees, m));
+    CM_TRY(cm_forest_flatten(cx, arena, &trees, &m->forest));
+    *out = m;
+    return CM_OK;
 }
 
 static cm_status infer(cm_infer *f)
 {
     model m;
-    /* The trees are checked when a network is built and again before they are walked. */
+    cm_forest trees;
+    /* The trees are checked when a network is built and again when a plan is opened. */
     cm_arena_mark mark = cm_arena_save(f->cx->scratch);
-    cm_status st = read_model(f->cx, f->op->id, f->attr, f->dims != NULL, &m);
+    cm_status st = read_model(f->cx, f->op->id, f->attr, f->dims ? &trees : NULL, &m);
     cm_arena_restore(f->cx->scratch, mark);
     CM_TRY(st);
     if (m.classifier)
@@ -242,15 +255,6 @@ static cm_status infer(cm_infer *f)
 }
 
 /* ---- votes to scores ---- */
-
-typedef struct {
-    const model *m;
-    const double *x;
-    int64_t width;
-    double *scores; /* m->n for each row */
-    uint8_t *voted; /* whether a tree voted for it */
-    int64_t *labels;
-} job;
 
 static void add_vote(aggregate how, double w, double *score, uint8_t *voted)
 {
@@ -311,52 +315,156 @@ static void finish_targets(const model *m, double *s)
     cm_ml_transform_scores(m->transform, s, m->n);
 }
 
-static void run_rows(void *arg, int64_t begin, int64_t end)
+/* The trees' votes come in their order, however the walks went. */
+static void vote(const model *m, uint32_t leaf, double *s, uint8_t *voted)
+{
+    const cm_flat_forest *f = &m->forest;
+    if (f->one_vote && m->how == SUM) {
+        s[f->votes[leaf].target] += f->votes[leaf].weight;
+        voted[f->votes[leaf].target] = 1;
+        return;
+    }
+    const int64_t from = f->one_vote ? leaf : f->leaf_from[leaf];
+    const int64_t end = f->one_vote ? from + 1 : f->leaf_from[leaf + 1];
+    for (int64_t v = from; v < end; v++)
+        add_vote(m->how, f->votes[v].weight, &s[f->votes[v].target], &voted[f->votes[v].target]);
+}
+
+/* ---- rows ---- */
+
+enum { BLOCK_ROWS = 64 }; /* that go through a tree before the next is looked at */
+
+typedef struct {
+    const model *m;
+    cm_dtype dtype;
+    const unsigned char *features;
+    size_t row_bytes;
+    int64_t rows, block, n_pieces;
+    double *x;        /* per piece: the columns of a block */
+    uint32_t *leaves; /* per piece: of one row, by tree */
+    double *scores;   /* m->n for each row */
+    uint8_t *voted;   /* whether a tree voted for it */
+    int64_t *labels;
+} job;
+
+static void finish_row(const job *j, int64_t row)
+{
+    const model *m = j->m;
+    double *s = j->scores + row * m->n;
+    if (!m->classifier)
+        finish_targets(m, s);
+    else if (m->one_class && m->n_base < 2)
+        j->labels[row] = finish_decision(m, s);
+    else
+        j->labels[row] = finish_classes(m, s, j->voted + row * m->n);
+}
+
+static void vote_row(const job *j, int64_t row, const uint32_t *leaves)
+{
+    const model *m = j->m;
+    for (int64_t t = 0; t < m->forest.n_roots; t++)
+        vote(m, leaves[t], j->scores + row * m->n, j->voted + row * m->n);
+}
+
+/* Rows [begin, end), at most BLOCK_ROWS: as many as can side by side, the others one by one. */
+static void run_block(const job *j, int64_t begin, int64_t end, double *x, uint32_t *leaves)
+{
+    const model *m = j->m;
+    const cm_flat_forest *f = &m->forest;
+    const int64_t n = end - begin, together = n - n % CM_FLAT_ROWS;
+    for (int64_t i = 0; i < n; i++)
+        cm_flat_columns(f, j->dtype, j->features + (size_t)(begin + i) * j->row_bytes,
+                        x + i * f->n_columns);
+    for (int64_t t = 0; together && t < f->n_roots; t++)
+        for (int64_t i = 0; i < together; i += CM_FLAT_ROWS) {
+            uint32_t at[CM_FLAT_ROWS];
+            cm_flat_walk_rows(f, x + i * f->n_columns, t, at);
+            for (int64_t k = 0, row = begin + i; k < CM_FLAT_ROWS; k++, row++)
+                vote(m, at[k], j->scores + row * m->n, j->voted + row * m->n);
+        }
+    for (int64_t i = together; i < n; i++) {
+        cm_flat_walk_trees(f, x + i * f->n_columns, 0, f->n_roots, leaves);
+        vote_row(j, begin + i, leaves);
+    }
+    for (int64_t row = begin; row < end; row++)
+        finish_row(j, row);
+}
+
+static void run_pieces(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
-    const model *m = j->m;
-    for (int64_t row = begin; row < end; row++) {
-        double *s = j->scores + row * m->n;
-        uint8_t *voted = j->voted + row * m->n;
-        for (int64_t t = 0; t < m->forest.n_roots; t++) {
-            const int64_t leaf = cm_forest_walk(&m->forest, t, j->x + row * j->width);
-            for (int64_t v = m->forest.leaf_from[leaf]; v < m->forest.leaf_from[leaf + 1]; v++) {
-                const cm_tree_vote *vote = &m->forest.votes[v];
-                add_vote(m->how, vote->weight, &s[vote->target], &voted[vote->target]);
-            }
-        }
-        if (!m->classifier)
-            finish_targets(m, s);
-        else
-            j->labels[row] =
-                m->one_class && m->n_base < 2 ? finish_decision(m, s) : finish_classes(m, s, voted);
+    for (int64_t p = begin; p < end; p++) {
+        double *x = j->x + p * j->block * j->m->forest.n_columns;
+        uint32_t *leaves = j->leaves + p * j->m->forest.n_roots;
+        const int64_t to = j->rows * (p + 1) / j->n_pieces;
+        for (int64_t row = j->rows * p / j->n_pieces; row < to; row += BLOCK_ROWS)
+            run_block(j, row, row + BLOCK_ROWS < to ? row + BLOCK_ROWS : to, x, leaves);
     }
+}
+
+static void run_trees(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    cm_flat_walk_trees(&j->m->forest, j->x, begin, end, j->leaves + begin);
+}
+
+/* Few rows: threads share the trees of each. */
+static void run_row_by_row(cm_threads *threads, job *j)
+{
+    enum { TREES_WORTH_A_THREAD = 256 };
+    const cm_flat_forest *f = &j->m->forest;
+    for (int64_t row = 0; row < j->rows; row++) {
+        cm_flat_columns(f, j->dtype, j->features + (size_t)row * j->row_bytes, j->x);
+        cm_parallel(threads, f->n_roots, TREES_WORTH_A_THREAD, run_trees, j);
+        vote_row(j, row, j->leaves);
+        finish_row(j, row);
+    }
+}
+
+static cm_status start(cm_eval *e, const model *m, job *j)
+{
+    const cm_tensor *in = cm_eval_in(e, 0);
+    const int64_t width = cm_ml_eval_features(e), threads = cm_threads_count(e->threads);
+    void *v;
+    *j = (job){.m = m, .dtype = in->dtype, .features = in->data, .rows = cm_ml_eval_rows(e)};
+    j->row_bytes = (size_t)width * cm_dtype_size(in->dtype);
+    if (m->forest.max_feature >= width && j->rows > 0)
+        return cm_fail(e->cx, CM_ERR_DATA, "the trees look at feature %lld of %lld",
+                       (long long)m->forest.max_feature, (long long)width);
+    j->block = j->rows < BLOCK_ROWS ? j->rows : BLOCK_ROWS;
+    j->n_pieces = (j->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    j->n_pieces = j->n_pieces < threads ? j->n_pieces : threads;
+    const size_t n_x = (size_t)(j->n_pieces * j->block), n = (size_t)m->forest.n_columns;
+    j->x = cm_arena_alloc_n(e->cx->scratch, n_x, n * sizeof *j->x, 64, 0);
+    j->leaves = cm_arena_alloc_n(e->cx->scratch, (size_t)(j->n_pieces * m->forest.n_roots),
+                                 sizeof *j->leaves, 64, 0);
+    if (!j->x || !j->leaves)
+        return cm_fail_memory(e->cx);
+    CM_TRY(cm_eval_scratch(e, (size_t)(j->rows * m->n), sizeof(double), &v));
+    j->scores = v;
+    CM_TRY(cm_eval_scratch(e, (size_t)(j->rows * m->n), 1, &v));
+    j->voted = v;
+    CM_TRY(cm_eval_scratch(e, (size_t)j->rows, sizeof(int64_t), &v));
+    j->labels = v;
+    return CM_OK;
 }
 
 static cm_status eval(cm_eval *e)
 {
-    const int64_t rows = cm_ml_eval_rows(e), width = cm_ml_eval_features(e);
-    model m;
-    void *v;
-    CM_TRY(read_model(e->cx, e->op->id, e->attr, true, &m));
-    if (m.forest.max_feature >= width && rows > 0)
-        return cm_fail(e->cx, CM_ERR_DATA, "the trees look at feature %lld of %lld",
-                       (long long)m.forest.max_feature, (long long)width);
-    job j = {.m = &m, .width = width};
-    CM_TRY(cm_eval_as_f64(e, 0, &j.x));
-    CM_TRY(cm_eval_scratch(e, (size_t)(rows * m.n), sizeof(double), &v));
-    j.scores = v;
-    CM_TRY(cm_eval_scratch(e, (size_t)(rows * m.n), 1, &v));
-    j.voted = v;
-    CM_TRY(cm_eval_scratch(e, (size_t)rows, sizeof(int64_t), &v));
-    j.labels = v;
-    cm_parallel(e->threads, rows, 16, run_rows, &j);
-    for (int64_t r = 0; m.classifier && r < rows; r++)
-        cm_ml_put_label(e, &m.labels, r, j.labels[r]);
-    const int o = m.classifier;
+    const model *m = e->prepared;
+    job j;
+    CM_TRY(start(e, m, &j));
+    if (j.rows < CM_FLAT_ROWS)
+        run_row_by_row(e->threads, &j);
+    else
+        cm_parallel(e->threads, j.n_pieces, 1, run_pieces, &j);
+    for (int64_t r = 0; m->classifier && r < j.rows; r++)
+        cm_ml_put_label(e, &m->labels, r, j.labels[r]);
+    const int o = m->classifier;
     if (cm_eval_wants(e, o))
-        cm_store_f64(cm_eval_out(e, o)->dtype, j.scores, rows * m.n, cm_eval_out(e, o)->data);
+        cm_store_f64(cm_eval_out(e, o)->dtype, j.scores, j.rows * m->n, cm_eval_out(e, o)->data);
     return CM_OK;
 }
 
-const cm_family cm_family_ml_tree = {.name = "ml_tree", .infer = infer, .eval = eval};
+const cm_family cm_family_ml_tree = {
+    .name = "ml_tree", .infer = infer, .eval = eval, .prepare = prepare};

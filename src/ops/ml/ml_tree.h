@@ -54,8 +54,8 @@ typedef struct {
     int64_t *roots;     /* nodes or ~leaves */
     int64_t *leaf_from; /* votes of leaf i: [leaf_from[i], leaf_from[i + 1]) */
     cm_tree_vote *votes;
-    int64_t *set_from; /* members of set i, likewise */
-    double *members;
+    int64_t *set_from;   /* members of set i, likewise */
+    double *members;     /* of a set: ascending, each once */
     int64_t max_feature; /* the largest that is looked at; -1: none */
 } cm_forest;
 
@@ -63,7 +63,49 @@ typedef struct {
 cm_status cm_forest_from_tree(cm_ctx *cx, const cm_tree_attr *a, cm_forest *out) CM_MUST_USE;
 cm_status cm_forest_from_nodes(cm_ctx *cx, const cm_tree_nodes *a, int64_t n_targets,
                                cm_forest *out) CM_MUST_USE;
-/* The leaf that a row of features ends in. */
-int64_t cm_forest_walk(const cm_forest *f, int64_t root, const double *x);
+
+/* ---- as it is walked: ml_tree_flat.c ---- */
+
+/* All that a node asks is x[column] <= limit: the next node is `below` where that does not hold, as it
+ * never does for NaN, else the one after it. A leaf is below itself, and its limit is a NaN whose low
+ * bits are its number. */
+typedef struct {
+    double limit;
+    uint32_t column, below;
+} cm_flat_node;
+
+/* What the nodes look at: a feature, or what it is with its sign changed (for >= and >). */
+typedef struct {
+    uint32_t feature;
+    bool negative;
+} cm_flat_column;
+
+typedef struct {
+    uint32_t node;
+    uint32_t nearest, farthest; /* leaves, in steps from it: none nearer, none farther */
+} cm_flat_root;
+
+typedef struct {
+    int64_t n_roots, n_columns, n_votes;
+    int64_t max_feature;
+    cm_flat_root *roots;
+    cm_flat_node *nodes;
+    cm_flat_column *columns;
+    bool one_vote; /* every leaf has one, whose number is the leaf's: leaf_from is not needed */
+    int64_t *leaf_from; /* as in cm_forest */
+    cm_tree_vote *votes;
+} cm_flat_forest;
+
+/* In `arena`; cx->scratch is used besides. */
+cm_status cm_forest_flatten(cm_ctx *cx, cm_arena *arena, const cm_forest *f,
+                            cm_flat_forest *out) CM_MUST_USE;
+/* The columns of a row of features, which are of `dtype`. */
+void cm_flat_columns(const cm_flat_forest *f, cm_dtype dtype, const void *features, double *x);
+/* Where a row ends in the trees [first, last): leaves[0] is that of `first`. */
+void cm_flat_walk_trees(const cm_flat_forest *f, const double *x, int64_t first, int64_t last,
+                        uint32_t *leaves);
+/* Where CM_FLAT_ROWS rows, one after another, end in one tree. */
+enum { CM_FLAT_ROWS = 8 };
+void cm_flat_walk_rows(const cm_flat_forest *f, const double *x, int64_t tree, uint32_t *leaves);
 
 #endif

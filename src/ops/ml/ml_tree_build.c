@@ -2,6 +2,7 @@
  * trees come from files, and one with a cycle must not be walked for ever.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -81,6 +82,23 @@ static cm_status check_features(cm_ctx *cx, cm_forest *f)
 
 /* ---- TreeEnsemble ---- */
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sort n members, each once; how many are left. */
+static int64_t sort_set(double *v, int64_t n)
+{
+    int64_t kept = 0;
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    for (int64_t i = 0; i < n; i++)
+        if (!kept || v[i] != v[kept - 1])
+            v[kept++] = v[i];
+    return kept;
+}
+
 static cm_status read_sets(cm_ctx *cx, const cm_tensor *t, int64_t n_sets, cm_forest *f)
 {
     const int64_t n = t ? cm_tensor_elems(t) : 0;
@@ -90,10 +108,13 @@ static cm_status read_sets(cm_ctx *cx, const cm_tensor *t, int64_t n_sets, cm_fo
     CM_NEW_N(cx, cx->scratch, f->members, n + 1, double);
     for (int64_t i = 0; i <= n && set < n_sets; i++) { /* NaN ends a set; so does the end */
         const double v = i < n ? cm_get_f64(t->dtype, t->data, i) : (double)NAN;
-        if (!isnan(v))
+        const int64_t from = f->set_from[set];
+        if (!isnan(v)) {
             f->members[kept++] = v;
-        else if (i < n || f->set_from[set] < kept)
+        } else if (i < n || from < kept) {
+            kept = from + sort_set(f->members + from, kept - from);
             f->set_from[++set] = kept;
+        }
     }
     if (set < n_sets)
         return cm_fail(cx, CM_ERR_MODEL, "membership_values holds %lld sets, wanted %lld",
@@ -362,41 +383,4 @@ cm_status cm_forest_from_nodes(cm_ctx *cx, const cm_tree_nodes *a, int64_t n_tar
     CM_TRY(check_cycles(cx, &f));
     *out = f;
     return CM_OK;
-}
-
-/* ---- walking ---- */
-
-static bool goes_yes(const cm_forest *f, const cm_tree_node *node, double v)
-{
-    if (isnan(v))
-        return node->missing_yes;
-    switch (node->mode) {
-    case CM_LEQ:
-        return v <= node->split;
-    case CM_LT:
-        return v < node->split;
-    case CM_GTE:
-        return v >= node->split;
-    case CM_GT:
-        return v > node->split;
-    case CM_EQ:
-        return v == node->split;
-    case CM_NEQ:
-        return v != node->split;
-    default:
-        for (int64_t i = f->set_from[node->set]; i < f->set_from[node->set + 1]; i++)
-            if (f->members[i] == v)
-                return true;
-        return false;
-    }
-}
-
-int64_t cm_forest_walk(const cm_forest *f, int64_t root, const double *x)
-{
-    int64_t at = f->roots[root];
-    while (at >= 0) {
-        const cm_tree_node *node = &f->nodes[at];
-        at = goes_yes(f, node, x[node->feature]) ? node->yes : node->no;
-    }
-    return ~at;
 }

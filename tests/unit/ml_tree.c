@@ -19,7 +19,8 @@ static uint32_t pick(uint32_t n)
 /* Few numbers, so that equal ones meet, and those at the ends. */
 static double number(void)
 {
-    static const double some[] = {-1, -0.0, 0, 1, 2, 0.5, INFINITY, -INFINITY, NAN, 5e-324, -5e-324};
+    static const double some[] = {-1,       -0.0,      0,   1,      2,      0.5,
+                                  INFINITY, -INFINITY, NAN, 5e-324, -5e-324};
     return some[pick(CM_COUNT(some))];
 }
 

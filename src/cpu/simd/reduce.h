@@ -148,7 +148,7 @@ static inline double smaller(double a, double b)
     return a != a || a < b ? a : b;
 }
 
-#define EXTREME(name, start, better, better_scalar)                                                \
+#define EXTREME(name, start, better, better_scalar, of_lanes)                                      \
     static double name##_one(const float *x, int64_t n, float shift)                               \
     {                                                                                              \
         (void)shift;                                                                               \
@@ -158,14 +158,12 @@ static inline double smaller(double a, double b)
             a = better(a, vf_load(x + i));                                                         \
             b = better(b, vf_load(x + i + VW));                                                    \
         }                                                                                          \
-        float lane[VW];                                                                            \
-        vf_store(lane, better(a, b));                                                              \
-        double best = (double)lane[0];                                                             \
-        for (int l = 1; l < VW; l++)                                                               \
-            best = better_scalar(best, (double)lane[l]);                                           \
-        for (; i < n; i++)                                                                         \
-            best = better_scalar(best, (double)x[i]);                                              \
-        return best;                                                                               \
+        for (; i < n; i += VW) {                                                                   \
+            const int k = n - i < VW ? (int)(n - i) : VW;                                          \
+            a = vf_select(vm_first(k), better(a, vf_load_n(x + i, k)), a);                         \
+        }                                                                                          \
+        a = better(a, b);                                                                          \
+        return vm_any(vf_ne(a, a)) ? (double)NAN : (double)of_lanes(a);                            \
     }                                                                                              \
     static void name##_each(double *acc, const float *x, const float *shift, int64_t n)            \
     {                                                                                              \
@@ -173,8 +171,8 @@ static inline double smaller(double a, double b)
         for (int64_t i = 0; i < n; i++)                                                            \
             acc[i] = better_scalar(acc[i], (double)x[i]);                                          \
     }
-EXTREME(max, -INFINITY, vf_max_nan, larger)
-EXTREME(min, INFINITY, vf_min_nan, smaller)
+EXTREME(max, -INFINITY, vf_max_nan, larger, vf_most)
+EXTREME(min, INFINITY, vf_min_nan, smaller, vf_least)
 
 /* 2 * VW columns are kept in registers down all rows, two rows added before they become doubles. */
 static void sum_rows(double *acc, const float *x, int64_t ld, int64_t rows, int64_t n)

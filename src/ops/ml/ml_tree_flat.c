@@ -30,10 +30,10 @@ typedef struct {
     cm_ctx *cx;
     const cm_forest *from;
     cm_flat_forest *to;
-    place *places;        /* per node of the result */
-    uint32_t *copies;     /* per node of the source: 0, or one of the result that stands for it, + 1 */
+    place *places;    /* per node of the result */
+    uint32_t *copies; /* per node of the source: 0, or one of the result that stands for it, + 1 */
     int64_t n_features, *features; /* that nodes look at, ascending, each once */
-    int64_t *columns;     /* per feature and sign: 0, or its column + 1 */
+    int64_t *columns;              /* per feature and sign: 0, or its column + 1 */
     bool copied;
     int64_t n, n_treated; /* nodes of the result: made, finished */
 } flattening;
@@ -103,7 +103,8 @@ static cm_status find_features(flattening *w)
 
 static uint32_t column_of(flattening *w, int64_t feature, bool negative)
 {
-    const int64_t *found = bsearch(&feature, w->features, (size_t)w->n_features, sizeof feature, by_number);
+    const int64_t *found =
+        bsearch(&feature, w->features, (size_t)w->n_features, sizeof feature, by_number);
     int64_t *column = &w->columns[2 * (found - w->features) + negative];
     if (!*column) {
         w->to->columns[w->to->n_columns] = (cm_flat_column){(uint32_t)feature, negative};
@@ -326,8 +327,9 @@ static inline void walk(const cm_flat_node *nodes, uint32_t *at, const double *x
     }
     for (uint32_t i = surely, moved = 1; moved && i < at_most; i++) {
         moved = 0;
-        STEP_AND_SEE(0) STEP_AND_SEE(1) STEP_AND_SEE(2) STEP_AND_SEE(3)
-        STEP_AND_SEE(4) STEP_AND_SEE(5) STEP_AND_SEE(6) STEP_AND_SEE(7)
+        STEP_AND_SEE(0)
+        STEP_AND_SEE(1) STEP_AND_SEE(2) STEP_AND_SEE(3) STEP_AND_SEE(4) STEP_AND_SEE(5)
+            STEP_AND_SEE(6) STEP_AND_SEE(7)
     }
 #undef STEP_AND_SEE
 #undef STEP

@@ -110,11 +110,12 @@ static int64_t begin_of(const block *b, int64_t t)
     return split_at(b, t) - split_at(b, 0);
 }
 
-/* Tile t at panel j asks for its share of the next panel. */
+/* Tile t at panel j asks for its share of the next panel, after what it finishes with: rows of C, and as many of a
+ * residual. */
 static void ask_ahead(const block *b, cm_gemm_tile *tile, int64_t j, int64_t t)
 {
-    int64_t nr = b->g->nr, rows = b->kc / 4 + 1;
-    if (tile->ldb == nr && j + nr < b->x->n && b->tiles > 1 && t * rows < b->kc) {
+    int64_t nr = b->g->nr, rows = b->kc / 4 - 2 * b->g->mr;
+    if (tile->ldb == nr && j + nr < b->x->n && b->tiles > 1 && rows > 0 && t * rows < b->kc) {
         tile->ahead = tile->b + b->x->b_panel + t * rows * nr;
         tile->ahead_step = nr * (int64_t)sizeof(float);
     }

@@ -192,13 +192,16 @@ static void copy_line(const job *j, const float *from, int64_t first, int64_t co
     int64_t hi = cm_max_i64(lo, cm_min_i64(count, j->c->in[2] - first));
     if (!from)
         lo = hi = count;
-    memset(to, 0, (size_t)(lo * e) * sizeof *to);
+    if (lo > 0)
+        memset(to, 0, (size_t)(lo * e) * sizeof *to);
     if (hi > lo)
         memcpy(to + lo * e, from + (first + lo) * e, (size_t)((hi - lo) * e) * sizeof *to);
-    memset(to + hi * e, 0, (size_t)((count - hi) * e) * sizeof *to);
+    if (hi < count)
+        memset(to + hi * e, 0, (size_t)((count - hi) * e) * sizeof *to);
 }
 
-/* Pixels [at, at + m) of the piece, lines [first, first + n) whose rows of the input are `source`. */
+/* Pixels [at, at + m) of the piece, lines [first, first + n) whose rows of the input are `source`. More than
+ * a tile is a strip: whole tiles that lie inside, and all lines. */
 static void tile(const job *j, const piece *q, const float *const *source, int64_t first, int64_t n,
                  int64_t at, int64_t m, float *buffer)
 {
@@ -226,6 +229,7 @@ static void tile(const job *j, const piece *q, const float *const *source, int64
                           .k = f->k,
                           .rows = runs,
                           .rows_apart = c->stride[2] * f->elems,
+                          .tiles = m / j->g->mr,
                           .b = j->w + (q->group * f->panels + i) * panel +
                                first * per_line * f->k * nr,
                           .ldb = nr,
@@ -237,25 +241,53 @@ static void tile(const job *j, const piece *q, const float *const *source, int64
                           .e = last ? &j->sink->e : NULL,
                           .row = row,
                           .col = col};
-        j->g->lined[m](&t);
+        (m > j->g->mr ? j->g->strip : j->g->lined[m])(&t);
         if (last && !j->sink->simple)
             cm_epilogue_tile(&j->sink->plan, row, col, m, t.n, t.c, t.ldc);
     }
+}
+
+/* How many whole tiles from pixel `at` on can be a strip: none where lines are looked at in parts, lie outside
+ * the input, or the tiles do; and not so many that few pixels are left. */
+static int64_t strip_tiles(const job *j, const piece *q, const float *const *source, int64_t at)
+{
+    const cm_conv *c = j->c;
+    const form *f = &j->f;
+    if (f->chunk < f->lines || f->c_out % j->g->strip_step)
+        return 0;
+    for (int64_t i = 0; i < f->lines; i++)
+        if (!source[i])
+            return 0;
+    int64_t mr = j->g->mr, reach = (c->kernel[2] - 1) * c->dilation[2];
+    int64_t inside = (c->in[2] - 1 + c->pad[2] - reach) / c->stride[2] + 1 - q->ox;
+    int64_t tiles = (cm_min_i64(inside, q->pixels) - at) / mr;
+    int64_t rest = q->pixels - at - tiles * mr;
+    tiles -= rest > 0 && rest < mr / 2;
+    return tiles > 1 ? tiles : 0;
 }
 
 static void one_piece(const job *j, const piece *q, float *buffer)
 {
     const form *f = &j->f;
     const float *source[RUNS];
-    int64_t tiles = cm_gemm_tiles(q->pixels, j->g->mr);
+    int64_t mr = j->g->mr;
     for (int64_t line = 0, n; line < f->lines; line += n) {
         n = cm_min_i64(f->chunk, f->lines - line);
         for (int64_t i = 0; i < n; i++)
             source[i] = line_source(j, q, line + i);
+        int64_t at = q->ox == 0 && j->c->pad[2] > 0 ? cm_min_i64(mr, q->pixels) : 0;
+        int64_t strip = strip_tiles(j, q, source, at) * mr;
+        at = strip ? at : 0;
+        if (at)
+            tile(j, q, source, line, n, 0, at, buffer);
+        if (strip)
+            tile(j, q, source, line, n, at, strip, buffer);
+        at += strip;
+        int64_t left = q->pixels - at, tiles = cm_gemm_tiles(left, j->g->mr);
         for (int64_t t = 0; t < tiles; t++) {
-            int64_t at = cm_gemm_tile_begin(q->pixels, tiles, t);
-            int64_t m = cm_gemm_tile_begin(q->pixels, tiles, t + 1) - at;
-            tile(j, q, source, line, n, at, m, buffer);
+            int64_t i = cm_gemm_tile_begin(left, tiles, t);
+            int64_t m = cm_gemm_tile_begin(left, tiles, t + 1) - i;
+            tile(j, q, source, line, n, at + i, m, buffer);
         }
     }
 }

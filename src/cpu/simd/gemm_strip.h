@@ -85,8 +85,7 @@ VINLINE void strip_end(const cm_gemm_tile *t, int64_t row, int nv, bool half, st
             EACH_FULL
             a->full[i][j] = vf_add(a->full[i][j], vf_load(r + i * e->residual_ld + j * VW));
             if (half)
-                a->half[i] =
-                    vh_add(a->half[i], vh_load(r + i * e->residual_ld + nv * VW));
+                a->half[i] = vh_add(a->half[i], vh_load(r + i * e->residual_ld + nv * VW));
         }
     }
     vf lo = vf_set(e->lo), hi = vf_set(e->hi);
@@ -95,8 +94,7 @@ VINLINE void strip_end(const cm_gemm_tile *t, int64_t row, int nv, bool half, st
         EACH_FULL
         vf_store(c + i * t->ldc + j * VW, vf_min(hi, vf_max(lo, a->full[i][j])));
         if (half)
-            vh_store(c + i * t->ldc + nv * VW,
-                     vh_min(vh_of(hi), vh_max(vh_of(lo), a->half[i])));
+            vh_store(c + i * t->ldc + nv * VW, vh_min(vh_of(hi), vh_max(vh_of(lo), a->half[i])));
     }
 }
 

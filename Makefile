@@ -137,11 +137,14 @@ $(B)/tests/%: tests/%.c $(B)/libcameo.a
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -MMD -MP -o $@ $< $(WHOLE) -lcmocka $(LDFLAGS) $(LDLIBS)
 
-# A driver without a GPU.
-FAKE_CUDA := $(B)/tests/fake/libcuda.so.1
-$(FAKE_CUDA): tests/fake/libcuda.c src/cuda/driver.h
+# A driver without a GPU, and the compiler library whose kernels it can run.
+FAKE_CUDA := $(B)/tests/fake/libcuda.so.1 $(B)/tests/fake/ptx/libnvrtc.so.13
+$(B)/tests/fake/libcuda.so.1: tests/fake/libcuda.c tests/fake/kernels.c $(wildcard tests/fake/*.h) src/cuda/driver.h
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -shared -o $@ $< $(LDFLAGS)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -DFAKE_SOURCES='"$(abspath tests/fake)"' -shared -o $@ $(filter %.c,$^) $(LDFLAGS) -ldl -pthread
+$(B)/tests/fake/ptx/libnvrtc.so.13: tests/fake/libnvrtc.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -shared -o $@ $< $(LDFLAGS) -ldl
 
 unit: $(UNIT_BIN) $(FAKE_CUDA)
 	@set -e; for t in $(UNIT_BIN); do echo "== $$t"; $$t; done

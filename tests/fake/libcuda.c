@@ -3,9 +3,11 @@
  *
  * Memory of the device is the host's. What is enqueued runs at once, or when the graph that it was captured into is
  * launched. Kernels do nothing: what they should write stays as it was, zeros at first. In the environment:
+ *     FAKE_CUDA_RUN=FOLDER    kernels that come as PTX (libnvrtc.c beside this) run, slowly; FOLDER keeps their translations
  *     FAKE_CUDA_ABORT=ENTRY   a launch of a kernel whose name begins so ends the process
  *     FAKE_CUDA_HANG=ENTRY    ... never returns
  *     FAKE_CUDA_FAULT=ENTRY   ... fails as one at a wrong address does, and so does every call after it
+ *     FAKE_CUDA_MULTIPROCESSORS=N (132)
  * fake_cuda_count tells how often a function was called. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,8 @@
 #include <unistd.h>
 
 #include "cuda/driver.h"
+#include "kernels.h"
+#include "tensor_map.h"
 
 #define API __attribute__((visibility("default")))
 
@@ -26,6 +30,7 @@ typedef struct {
     const void *from;
     size_t n;
     int value;
+    fake_launch *launch; /* kernels that run */
 } work;
 
 struct cm_cu_graph {
@@ -41,8 +46,12 @@ struct cm_cu_stream {
 struct cm_cu_event {
     double ms;
 };
+struct cm_cu_module {
+    fake_module *runs; /* NULL: its kernels do nothing */
+};
 struct cm_cu_function {
     char name[64];
+    fake_module *runs;
 };
 
 static int sticky; /* what every call gives from now on */
@@ -85,13 +94,16 @@ static void perform(const work *w)
         memset(w->to, w->value, w->n);
     else if (w->kind == EVENT)
         ((struct cm_cu_event *)w->to)->ms = clock_ms;
+    else if (w->launch)
+        fake_launch_run(w->launch);
 }
 
 static int give(cm_cu_stream s, work w)
 {
-    if (!s->capturing)
+    if (!s->capturing) {
         perform(&w);
-    else if (s->capturing->n == MOST_NODES)
+        free(w.launch); /* what was captured is kept: graphs share it */
+    } else if (s->capturing->n == MOST_NODES)
         return CM_CU_OUT_OF_MEMORY;
     else
         s->capturing->w[s->capturing->n++] = w;
@@ -126,10 +138,13 @@ F(cuDeviceGetAttribute, (int *value, int attribute, int device))
         {CM_CU_CLOCK_KHZ, 1980000}, {CM_CU_SM_COUNT, 132}, {CM_CU_MEMORY_CLOCK_KHZ, 3201000},
         {CM_CU_MEMORY_BUS_BITS, 6144}, {CM_CU_L2_BYTES, 60 << 20}, {CM_CU_MAJOR, 9}, {CM_CU_MINOR, 0},
         {CM_CU_SHARED_OPTIN, 227 << 10}};
+    const char *multiprocessors = getenv("FAKE_CUDA_MULTIPROCESSORS");
     *value = device;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].id == attribute)
             *value = known[i].value;
+    if (attribute == CM_CU_SM_COUNT && multiprocessors)
+        *value = atoi(multiprocessors);
     return 0;
 }
 F(cuDevicePrimaryCtxRetain, (cm_cu_context *out, int device)) { ENTER; *out = (cm_cu_context)&sticky; return device; }
@@ -214,8 +229,17 @@ F(cuEventSynchronize, (cm_cu_event e)) { ENTER; return e->ms < 0; }
 F(cuEventElapsedTime, (float *ms, cm_cu_event from, cm_cu_event to))
 { ENTER; *ms = (float)(to->ms - from->ms); return 0; }
 F(cuModuleLoadData, (cm_cu_module *out, const void *image))
-{ ENTER; *out = calloc(1, 1); return *out && image ? 0 : CM_CU_OUT_OF_MEMORY; }
-F(cuModuleUnload, (cm_cu_module m)) { free(m); return count(__func__); }
+{
+    ENTER;
+    const char *folder = getenv("FAKE_CUDA_RUN");
+    *out = calloc(1, sizeof **out);
+    if (!*out || !image)
+        return CM_CU_OUT_OF_MEMORY;
+    if (folder && !((*out)->runs = fake_module_load(folder, image)))
+        return CM_CU_NO_BINARY;
+    return 0;
+}
+F(cuModuleUnload, (cm_cu_module m)) { fake_module_unload(m->runs); free(m); return count(__func__); }
 F(cuModuleGetFunction, (cm_cu_function *out, cm_cu_module m, const char *name))
 {
     ENTER;
@@ -224,6 +248,7 @@ F(cuModuleGetFunction, (cm_cu_function *out, cm_cu_module m, const char *name))
     if (!m || n == 4096)
         return CM_CU_OUT_OF_MEMORY;
     snprintf(functions[n].name, sizeof functions[n].name, "%s", name);
+    functions[n].runs = m->runs;
     *out = &functions[n++];
     return 0;
 }
@@ -237,22 +262,72 @@ F(cuLaunchKernelEx, (const cm_cu_launch *l, cm_cu_function f, void **args, void 
         sleep(1);
     if (is_named("FAKE_CUDA_FAULT", f->name))
         return sticky = CM_CU_ILLEGAL_ADDRESS;
-    return args && !extra ? give(l->stream, (work){.kind = KERNEL, .from = f}) : 1;
+    if (!args || extra)
+        return 1;
+    work w = {.kind = KERNEL, .from = f};
+    ptx_launch how = {.shared_bytes = l->shared_bytes};
+    for (int i = 0; i < 3; i++) {
+        how.grid[i] = l->grid[i];
+        how.block[i] = l->block[i];
+    }
+    for (unsigned i = 0; i < l->n_attributes; i++)
+        if (l->attributes[i].id == CM_CU_ATTRIBUTE_CLUSTER)
+            how.cluster = l->attributes[i].value.cluster[0];
+    if (f->runs && !(w.launch = fake_launch_make(f->runs, f->name, &how, args)))
+        return CM_CU_OUT_OF_MEMORY;
+    return give(l->stream, w);
+}
+/* Maps are kept for good: who made one may use it at any time. */
+static tensor_map *new_map(void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides,
+                           const uint32_t *steps, int swizzle)
+{
+    static const int sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2}, swizzles[] = {0, 32, 64, 128};
+    tensor_map *m = calloc(1, sizeof *m);
+    *m = (tensor_map){.magic = TENSOR_MAP_MAGIC, .rank = (int)rank, .size = sizes[type], .base = base, .swizzle = swizzles[swizzle]};
+    memcpy(m->dims, dims, rank * sizeof *dims);
+    memcpy(m->strides, strides, (rank - 1) * sizeof *strides);
+    memcpy(m->steps, steps, rank * sizeof *steps);
+    memset(map, 0, 128);
+    memcpy(map, &m, sizeof m);
+    return m;
+}
+/* What the driver refuses too. */
+static int wrong_map(unsigned rank, const void *base, const uint64_t *dims, const uint64_t *strides, int interleave, int swizzle, int promotion, int fill)
+{
+    if (rank < 3 || rank > 5 || !base || (uintptr_t)base % 16 || interleave || fill || swizzle < 0 || swizzle > 3 || promotion < 0)
+        return 1;
+    for (unsigned i = 0; i < rank; i++)
+        if (dims[i] == 0 || dims[i] > 1ull << 32 || (i + 1 < rank && (strides[i] % 16 || strides[i] >= 1ull << 40)))
+            return 1;
+    return 0;
 }
 F(cuTensorMapEncodeTiled, (void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides,
    const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))
 {
     ENTER;
-    memset(map, type, 128);
-    return !rank || !base || !dims || !box || !steps || (rank > 1 && !strides) || interleave || fill ||
-           swizzle < 0 || promotion < 0;
+    if (wrong_map(rank, base, dims, strides, interleave, swizzle, promotion, fill))
+        return 1;
+    if (getenv("FAKE_CUDA_RUN"))
+        memcpy(new_map(map, type, rank, base, dims, strides, steps, swizzle)->box, box, rank * sizeof *box);
+    for (unsigned i = 0; i < rank; i++)
+        if (box[i] == 0 || box[i] > 256)
+            return 1;
+    return 0;
 }
 F(cuTensorMapEncodeIm2col, (void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides,
    const int *low, const int *high, uint32_t channels, uint32_t pixels, const uint32_t *steps, int interleave,
    int swizzle, int promotion, int fill))
 {
     ENTER;
-    memset(map, type, 128);
-    return rank < 3 || !base || !dims || !strides || !low || !high || !channels || !pixels || !steps || interleave ||
-           fill || swizzle < 0 || promotion < 0;
+    if (wrong_map(rank, base, dims, strides, interleave, swizzle, promotion, fill) || !channels || channels > 256 || !pixels || pixels > 1024)
+        return 1;
+    if (getenv("FAKE_CUDA_RUN")) {
+        tensor_map *m = new_map(map, type, rank, base, dims, strides, steps, swizzle);
+        m->is_image = 1;
+        m->channels = channels;
+        m->pixels = pixels;
+        memcpy(m->low, low, (rank - 2) * sizeof *low);
+        memcpy(m->high, high, (rank - 2) * sizeof *high);
+    }
+    return 0;
 }

@@ -76,6 +76,33 @@ def show(name, about, coefficients, worst, double=False):
     print("};")
 
 
+def pieces(f, top, terms):
+    """Polynomials in x - lo on [lo, hi): quarters of octaves of x + 1, from 0 to `top`, beyond which f rounds to 1.
+    Each in the place that the last two bits of the exponent of x + 1 and the first two behind its point say."""
+    table, worst = [[mpf(1)] + [mpf(0)] * (terms - 1) for _ in range(16)], mpf(0)
+    for octave in range(4):
+        for quarter in range(4):
+            lo, hi = (2 ** octave * (1 + mpf(q) / 4) - 1 for q in (quarter, quarter + 1))
+            if lo >= top:
+                continue
+            span = (min(hi, top) - lo) * mpf("1.0001")
+            begin = mpf(0) if lo else mpf("1e-6")  # the first is 0 at 0, and exact to the last bit there
+            c, e = minimax(lambda r: f(lo + r), lambda r: 1 / f(lo + r), begin, span, range(0 if lo else 1, terms))
+            table[(127 + octave) * 4 + quarter & 15] = [mpf(0)] * (lo == 0) + [to_f32(x) for x in c]
+            worst = max(worst, e)
+    return table, worst
+
+
+def show_pieces(name, about, table, worst):
+    print(f"/* {about}; error 2^{float(mpmath.log(worst, 2)):.1f} */")
+    print(f"static const float {name}[{len(table[0])}][16] = {{")
+    for k in range(len(table[0])):
+        row = [float(c[k]).hex() + "f" for c in table]
+        for i in range(0, 16, 4):
+            print("    " + "{ "[i > 0] + ", ".join(row[i:i + 4]) + ("," if i < 12 else "},"))
+    print("};")
+
+
 def relative(f):
     return lambda x: 1 / abs(f(x))
 
@@ -123,6 +150,9 @@ def main():
                    else -mpf(1) / 3 + t * 2 / 15)
     c, e = fit(t, lambda t: t, mpf("1e-9"), mpf("0.65") ** 2, range(6))
     show("tanh_p", "(tanh(x)/x - 1) / x^2 in x^2 on |x| <= 0.65", c, e)
+
+    table, e = pieces(mpmath.tanh, mpf("9.21"), 7)
+    show_pieces("tanh_pieces", "tanh, piece by piece: row k has the factors of (|x| - lo)^k", table, e)
 
     quarter = pi / 4 * mpf("1.0001")
     s = lambda t: (sin(sqrt(t)) / sqrt(t) - 1) / t if t > mpf("1e-8") else -mpf(1) / 6 + t / 120

@@ -214,6 +214,11 @@ VINLINE vf vf_ceil(vf v)
 {
     return _mm512_roundscale_ps(v, 0x0a);
 }
+/* Lane by lane the one of 16 floats that the last 4 bits of i say. */
+VINLINE vf vf_lookup(const float *table, vi i)
+{
+    return _mm512_permutexvar_ps(i, vf_load(table));
+}
 VINLINE float vf_sum(vf v)
 {
     return _mm512_reduce_add_ps(v);

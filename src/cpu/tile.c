@@ -84,13 +84,13 @@ static double instruction_cost(cm_pointwise op)
     case CM_PW_EXP:
         return 0.17;
     case CM_PW_SIGMOID:
+    case CM_PW_TANH:
     case CM_PW_SILU:
     case CM_PW_GELU_TANH:
     case CM_PW_ELU:
     case CM_PW_MISH:
         return 0.25;
     case CM_PW_LOG:
-    case CM_PW_TANH:
         return 0.4;
     case CM_PW_ERF:
     case CM_PW_GELU:
@@ -216,7 +216,12 @@ static void swallow(builder *b, int s)
     }
 }
 
-/* Steps that have a shorter form, or that swallow the one right before: (a + b) under ReLU, a * b + c,
+static bool is_one(const builder *b, const cm_program_arg *a)
+{
+    return a->kind == CM_ARG_NUMBER || (a->kind == CM_ARG_OPERAND && b->facts->one[a->index]);
+}
+
+/* Steps that have a shorter form, or that swallow the one right before: functions of a + b, a * b + c,
  * squares. */
 static void simplify(builder *b, int s, instruction *out)
 {
@@ -230,19 +235,16 @@ static void simplify(builder *b, int s, instruction *out)
     int at = is_result(&step->arg[0], s - 1) ? 0 : 1;
     if (at >= out->arity || !is_result(&step->arg[at], s - 1) || !read_once(b, &step->arg[at], s))
         return;
-    if (step->op == CM_PW_RELU && before->op == CM_PW_ADD) {
-        *out = (instruction){CM_TILE_ADD_RELU, 2, {before->arg[0], before->arg[1]}};
+    if (before->op == CM_PW_ADD && b->c->kernels->op[CM_TILE_SUM + step->op].each) {
+        bool turned = is_one(b, &before->arg[0]); /* a number comes second */
+        *out = (instruction){
+            CM_TILE_SUM + (int)step->op, 2, {before->arg[turned], before->arg[!turned]}};
         swallow(b, s);
     } else if (step->op == CM_PW_ADD && before->op == CM_PW_MUL) {
         *out =
             (instruction){CM_TILE_MUL_ADD, 3, {before->arg[0], before->arg[1], step->arg[1 - at]}};
         swallow(b, s);
     }
-}
-
-static bool is_one(const builder *b, const cm_program_arg *a)
-{
-    return a->kind == CM_ARG_NUMBER || (a->kind == CM_ARG_OPERAND && b->facts->one[a->index]);
 }
 
 static uint16_t slot_of(builder *b, const cm_program_arg *a)

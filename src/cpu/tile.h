@@ -52,10 +52,10 @@ typedef void (*cm_tile_fn)(float *y, const float *a, const float *b, const float
 /* Instructions beside those of programs. */
 typedef enum {
     CM_TILE_SPLAT = CM_PW_COUNT, /* a[0] everywhere */
-    CM_TILE_ADD_RELU,
-    CM_TILE_MUL_ADD, /* a * b + c */
+    CM_TILE_MUL_ADD,             /* a * b + c */
     CM_TILE_SQUARE,
-    CM_TILE_OPS
+    CM_TILE_SUM, /* CM_TILE_SUM + f: f(a + b), for functions f of one argument that often follow a sum */
+    CM_TILE_OPS = CM_TILE_SUM + CM_PW_COUNT
 } cm_tile_op;
 
 /* What each ISA level has. */

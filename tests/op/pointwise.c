@@ -171,6 +171,27 @@ static void groups(void **state)
                    shapes[s][0], shapes[s][1], shapes[s][2], programs[i]);
 }
 
+/* Those that kernels compute together with a sum before them, the number on either side. */
+static void functions_of_sums(void **state)
+{
+    (void)state;
+    static const char *names[] = {"neg",     "abs",      "sqrt",     "exp",  "tanh",
+                                  "sigmoid", "erf",      "relu",     "gelu", "gelu_tanh",
+                                  "silu",    "softplus", "hardswish"};
+    static const char *sums[] = {"$0 $1", "$0 0.25", "0.25 $0", "$1 0.5"};
+    static const char *shapes[][2] = {
+        {"1", "1"}, {"15", "15"}, {"700", "1"}, {"3,33", "33"}, {"3,300", "3,1"}};
+    for (int i = 0; i < CM_COUNT(names); i++)
+        for (int k = 0; k < CM_COUNT(sums); k++)
+            for (int s = 0; s < CM_COUNT(shapes); s++)
+                for (int hurt = 0; hurt < 6; hurt += 5)
+                    CHECKF(strcmp(names[i], "sqrt") ? -5 : 0.1, 5, hurt, 2e-6,
+                           "a: f32[%s]\nb: f32[%s]\n"
+                           "y = cameo.Pointwise(a, b) {program=\"add %s; %s %%0\", to=[1]}\n"
+                           "return y\n",
+                           shapes[s][0], shapes[s][1], sums[k], names[i]);
+}
+
 /* Results are rounded to the output's type: half a step of it, and a step where float32's rounding
  * tips the balance. */
 static void groups_of_other_types(void **state)
@@ -284,6 +305,7 @@ int main(void)
         cmocka_unit_test(whole_numbers_compared),
         cmocka_unit_test(casts),
         cmocka_unit_test(groups),
+        cmocka_unit_test(functions_of_sums),
         cmocka_unit_test(groups_of_other_types),
         cmocka_unit_test(several_outputs),
         cmocka_unit_test(leaves_integers_alone),

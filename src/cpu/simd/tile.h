@@ -40,6 +40,11 @@
 #define NONE_REST(p, s) vf_zero()
 
 #define UNARY(op, value) BODY(op##_each, EACH, NONE, NONE, value)
+/* Of a number too, and of a sum. */
+#define SUMMED(op, f)                                                                              \
+    UNARY(op, f(x))                                                                                \
+    BODY(SUM_##op##_each, EACH, EACH, NONE, f(vf_add(x, y)))                                       \
+    BODY(SUM_##op##_right, EACH, ONE, NONE, f(vf_add(x, y)))
 #define BINARY(op, value)                                                                          \
     BODY(op##_each, EACH, EACH, NONE, value)                                                       \
     BODY(op##_right, EACH, ONE, NONE, value)                                                       \
@@ -60,30 +65,35 @@ VINLINE vf vf_elu(vf x, vf a)
     return vf_select(vf_lt(x, vf_zero()), below, x);
 }
 
-UNARY(NEG, vf_neg(x))
-UNARY(ABS, vf_abs(x))
+VINLINE vf vf_relu(vf x)
+{
+    return vf_max(vf_zero(), x);
+}
+
+SUMMED(NEG, vf_neg)
+SUMMED(ABS, vf_abs)
 UNARY(SIGN, vf_sign(x))
 UNARY(FLOOR, vf_floor(x))
 UNARY(CEIL, vf_ceil(x))
 UNARY(ROUND, vf_round(x))
-UNARY(SQRT, vf_sqrt(x))
+SUMMED(SQRT, vf_sqrt)
 UNARY(RSQRT, vf_div(vf_set(1), vf_sqrt(x)))
 UNARY(RECIP, vf_div(vf_set(1), x))
-UNARY(EXP, vf_exp(x))
+SUMMED(EXP, vf_exp)
 UNARY(LOG, vf_log(x))
 UNARY(SIN, vf_sin(x))
 UNARY(COS, vf_cos(x))
-UNARY(TANH, vf_tanh(x))
-UNARY(SIGMOID, vf_sigmoid(x))
-UNARY(ERF, vf_erf(x))
-UNARY(RELU, vf_max(vf_zero(), x))
-UNARY(GELU, vf_gelu(x))
-UNARY(GELU_TANH, vf_gelu_tanh(x))
-UNARY(SILU, vf_silu(x))
+SUMMED(TANH, vf_tanh)
+SUMMED(SIGMOID, vf_sigmoid)
+SUMMED(ERF, vf_erf)
+SUMMED(RELU, vf_relu)
+SUMMED(GELU, vf_gelu)
+SUMMED(GELU_TANH, vf_gelu_tanh)
+SUMMED(SILU, vf_silu)
 UNARY(MISH, vf_mish(x))
-UNARY(SOFTPLUS, vf_softplus(x))
+SUMMED(SOFTPLUS, vf_softplus)
 UNARY(SOFTSIGN, vf_softsign(x))
-UNARY(HARDSWISH, vf_hardswish(x))
+SUMMED(HARDSWISH, vf_hardswish)
 UNARY(NOT, truth(vf_eq(x, vf_zero())))
 UNARY(IS_NAN, truth(vf_ne(x, x)))
 UNARY(SQUARE, vf_mul(x, x))
@@ -106,7 +116,6 @@ BINARY(GE, truth(vf_le(y, x)))
 BINARY(AND, vf_select(IS(x), truth(IS(y)), vf_zero()))
 BINARY(OR, vf_select(IS(x), vf_set(1), truth(IS(y))))
 BINARY(XOR, vf_select(IS(x), truth(vf_eq(y, vf_zero())), truth(IS(y))))
-BINARY(ADD_RELU, vf_max(vf_zero(), vf_add(x, y)))
 
 BODY(CLIP_each, EACH, EACH, EACH, vf_min_nan(vf_max_nan(x, y), z))
 BODY(CLIP_right, EACH, ONE, ONE, vf_clip(x, y, z)) /* of bounds that are numbers */
@@ -127,6 +136,7 @@ TERNARY(MUL_ADD, vf_fma(x, y, z))
         id##_each, id##_right, NULL                                                                \
     }
 #define ROW_OF(arity, id) ROW##arity(id)
+#define SUM_ROW(id)       [CM_TILE_SUM + CM_PW_##id] = {SUM_##id##_each, SUM_##id##_right, NULL}
 
 const cm_tile_kernels CM_LEVEL(cm_cpu_tile) = {
     .op =
@@ -136,8 +146,20 @@ const cm_tile_kernels CM_LEVEL(cm_cpu_tile) = {
 #undef X
                 [CM_TILE_SPLAT] = ROW1(SPLAT),
             [CM_TILE_SQUARE] = ROW1(SQUARE),
-            [CM_TILE_ADD_RELU] = ROW2(ADD_RELU),
             [CM_TILE_MUL_ADD] = ROW3(MUL_ADD),
+            SUM_ROW(NEG),
+            SUM_ROW(ABS),
+            SUM_ROW(SQRT),
+            SUM_ROW(EXP),
+            SUM_ROW(TANH),
+            SUM_ROW(SIGMOID),
+            SUM_ROW(ERF),
+            SUM_ROW(RELU),
+            SUM_ROW(GELU),
+            SUM_ROW(GELU_TANH),
+            SUM_ROW(SILU),
+            SUM_ROW(SOFTPLUS),
+            SUM_ROW(HARDSWISH),
         },
     .load = {[CM_F32] = load_f32,
              [CM_F16] = load_f16,

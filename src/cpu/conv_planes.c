@@ -17,6 +17,7 @@ typedef struct {
     const cm_gemm_f32_kernel *g;
     const float *x, *w, *bias;
     float *y;
+    cm_tile_fn spread; /* a number over a line */
     const cm_epilogue_plan *plan;
     bool simple, points;
     cm_simple_epilogue e;
@@ -152,13 +153,6 @@ static void gather(const job *j, const unit *u, int64_t k, float *to)
         to[i] = 0;
 }
 
-static void set_bias(const cm_gemm_tile *t, const float *bias, int64_t m)
-{
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t l = 0; l < t->n; l++)
-            t->c[i * t->ldc + l] = bias[i];
-}
-
 /* Sums [begin, end) of every tile of the unit, their panel being b. */
 static void multiply(const job *j, const unit *u, const float *b, int64_t ldb, int64_t begin,
                      int64_t end)
@@ -180,8 +174,8 @@ static void multiply(const job *j, const unit *u, const float *b, int64_t ldb, i
                           .e = end == j->k ? &j->e : NULL,
                           .row = row,
                           .col = u->pixel};
-        if (begin == 0 && j->bias)
-            set_bias(&t, j->bias + channel, m);
+        for (int64_t r = 0; begin == 0 && j->bias && r < m; r++)
+            j->spread(t.c + r * t.ldc, j->bias + channel + r, NULL, NULL, t.n);
         j->g->packed[m](&t);
         if (end == j->k && !j->simple)
             cm_epilogue_tile(j->plan, row, u->pixel, m, u->n, t.c, t.ldc);
@@ -233,6 +227,7 @@ cm_status cm_cpu_conv_planes_f32_run(const cm_run *r)
              .bias = c->bias ? r->in[2] : NULL,
              .y = r->out[0],
              .plan = &plan,
+             .spread = cm_tile_kernels_at(p->target.level)->op[CM_TILE_SPLAT].each,
              .points = cm_conv_is_points(c),
              .k = c->c_in / c->groups * cm_conv_taps(c),
              .c_out = c->c_out / c->groups,

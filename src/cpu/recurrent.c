@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The inputs' product is taken for many steps at once, the state's step by step onto it, with weights packed in
- * panels; then the gates. Directions, and parts of the batch, are units that run side by side; a
+ * panels; then the gates. Every other step goes through the weights from their end, so that it finds in the near
+ * cache what the last one left there. Directions, and parts of the batch, are units that run side by side; a
  * single one shares its products among the threads where they are large. */
 #include "cpu/recurrent.h"
 
@@ -202,6 +203,7 @@ typedef struct product {
     const job *j;
     const float *rows[CM_GEMM_MAX_MR];
     int64_t m, k, n, ldc;
+    bool turned; /* the last panel first */
     const float *b;
     float *c; /* added to */
 } product;
@@ -210,11 +212,7 @@ static void panels(void *arg, int64_t begin, int64_t end)
 {
     const product *x = arg;
     const cm_gemm_f32_kernel *g = x->j->g;
-    if (x->m == 1 && g->nr == x->j->panel) {
-        int64_t at = begin * g->nr, n = cm_min_i64(x->n, end * g->nr) - at;
-        x->j->kernels->panels(x->rows[0], x->k, x->b + at * x->k, n, x->c + at);
-        return;
-    }
+    bool single = x->m == 1 && g->nr == x->j->panel;
     cm_gemm_tile t = {.runs = 1,
                       .k = x->k,
                       .rows = x->rows,
@@ -222,11 +220,15 @@ static void panels(void *arg, int64_t begin, int64_t end)
                       .ldc = x->ldc,
                       .alpha = 1,
                       .add = true};
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t q = begin; q < end; q++) {
+        int64_t i = x->turned ? begin + end - 1 - q : q;
         t.b = x->b + i * x->k * g->nr;
         t.c = x->c + i * g->nr;
         t.n = (int)cm_min_i64(g->nr, x->n - i * g->nr);
-        g->rows[x->m](&t);
+        if (single)
+            x->j->kernels->panel(x->rows[0], x->k, t.b, t.n, t.c);
+        else
+            g->rows[x->m](&t);
     }
 }
 
@@ -298,14 +300,14 @@ typedef struct step {
     int64_t row[CM_GEMM_MAX_MR];
     int64_t t[CM_GEMM_MAX_MR];
     int64_t m;
-    bool even; /* gates are u->n * cols apart or less, all the same */
+    bool turned; /* goes through the weights from their end */
 } step;
 
 /* The state's product for columns [0, n) of `b`, onto `c`. */
 static void multiply_state(const unit *u, const step *s, const float *state, const float *b,
                            int64_t n, float *const *c)
 {
-    product x = {.j = u->j, .k = u->j->r->hidden, .n = n, .b = b};
+    product x = {.j = u->j, .k = u->j->r->hidden, .n = n, .turned = s->turned, .b = b};
     int64_t ld = s->m > 1 ? c[1] - c[0] : n;
     bool even = true;
     for (int64_t i = 2; i < s->m; i++)
@@ -320,20 +322,33 @@ static void multiply_state(const unit *u, const step *s, const float *state, con
     }
 }
 
+/* The state's part of a GRU's new value, which its reset gate multiplies. */
+static void multiply_inside(const unit *u, const step *s)
+{
+    size_t bytes = (size_t)u->j->r->hidden * sizeof(float);
+    float *c[CM_GEMM_MAX_MR];
+    for (int64_t i = 0; i < s->m; i++) {
+        c[i] = u->more + s->row[i] * u->state;
+        if (u->r_bias)
+            memcpy(c[i], u->r_bias, bytes);
+        else
+            memset(c[i], 0, bytes);
+    }
+    multiply_state(u, s, u->h, u->r_rest, u->j->r->hidden, c);
+}
+
 static void do_step(const unit *u, const step *s)
 {
     const job *j = u->j;
     const cm_recurrent *r = j->r;
+    bool inside = r->kind == CM_RECURRENT_GRU && r->linear_before_reset;
     float *c[CM_GEMM_MAX_MR];
+    if (inside && s->turned)
+        multiply_inside(u, s);
     multiply_state(u, s, u->h, u->r_first, first_cols(r), s->gates);
-    if (r->kind == CM_RECURRENT_GRU && r->linear_before_reset) {
-        for (int64_t i = 0; i < s->m; i++) {
-            c[i] = u->more + s->row[i] * u->state;
-            for (int64_t k = 0; k < r->hidden; k++)
-                c[i][k] = u->r_bias ? u->r_bias[k] : 0;
-        }
-        multiply_state(u, s, u->h, u->r_rest, r->hidden, c);
-    } else if (r->kind == CM_RECURRENT_GRU) {
+    if (inside && !s->turned) {
+        multiply_inside(u, s);
+    } else if (r->kind == CM_RECURRENT_GRU && !inside) {
         for (int64_t i = 0; i < s->m; i++) {
             j->kernels->gru_reset(&j->gates, s->gates[i], u->h + s->row[i] * u->state,
                                   u->more + s->row[i] * u->state);
@@ -373,7 +388,9 @@ static void all_rows(const unit *u, int64_t k, int64_t from)
 {
     const job *j = u->j;
     bool wanted = wants(j->run->p, 0);
-    step s = {0};
+    step s;
+    s.m = 0;
+    s.turned = k * cm_ceil_div(u->n, j->g->mr) % 2;
     for (int64_t b = 0; b < u->n; b++) {
         int64_t len = length_of(u, b), t = k < len && u->backward ? len - 1 - k : k;
         if (k < len) {
@@ -390,6 +407,7 @@ static void all_rows(const unit *u, int64_t k, int64_t from)
             memcpy(y_row(u, s.t[i], s.row[i]), u->h + s.row[i] * u->state,
                    (size_t)j->r->hidden * sizeof(float));
         s.m = 0;
+        s.turned = !s.turned;
     }
 }
 

@@ -13,8 +13,8 @@ typedef struct cm_gates {
 
 /* `g` is what products and biases sum up to, gate after gate; `h` and `c` are the state, brought up to date. */
 typedef struct cm_recurrent_kernels {
-    /* c[0..n) += x[0..k) times panels of 2 vectors, one behind the other. */
-    void (*panels)(const float *x, int64_t k, const float *b, int64_t n, float *c);
+    /* c[0..n) += x[0..k) times a panel of 2 vectors, n columns of it. */
+    void (*panel)(const float *x, int64_t k, const float *b, int n, float *c);
     void (*rnn)(const cm_gates *a, const float *g, float *h);
     void (*lstm)(const cm_gates *a, const float *g, float *h, float *c);
     /* The reset gate times the state, to `out`; g as it is. */

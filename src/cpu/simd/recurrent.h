@@ -25,25 +25,28 @@ VINLINE vf within(vf x, vf clip)
 #define EACH(i, m, n) for (int64_t i = 0, m; m = (n)-i < VW ? (n)-i : VW, i < (n); i += VW)
 
 /* One stream through the weights, as fast as the cache gives them: eight sums hide the additions. */
-static void panels(const float *x, int64_t k, const float *b, int64_t n, float *c)
+static void panel(const float *x, int64_t k, const float *b, int n, float *c)
 {
-    for (int64_t j = 0; j < n; j += 2 * VW, c += 2 * VW) {
-        vf s[8];
-        int64_t l = 0;
+    vf s[8];
+    int64_t l = 0;
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        s[i] = vf_zero();
+    for (; l + 4 <= k; l += 4, b += 8 * VW) {
+        UNROLL
         for (int i = 0; i < 8; i++)
-            s[i] = vf_zero();
-        for (; l + 4 <= k; l += 4, b += 8 * VW)
-            for (int i = 0; i < 8; i++)
-                s[i] = vf_fma(vf_set(x[l + i / 2]), vf_load(b + i * VW), s[i]);
-        for (; l < k; l++, b += 2 * VW)
-            for (int i = 0; i < 2; i++)
-                s[i] = vf_fma(vf_set(x[l]), vf_load(b + i * VW), s[i]);
-        for (int i = 0; i < 2; i++) {
-            int64_t left = n - j - i * VW;
-            int m = (int)(left < 0 ? 0 : left < VW ? left : VW);
-            vf sum = vf_add(vf_add(s[i], s[i + 2]), vf_add(s[i + 4], s[i + 6]));
-            put(c + i * VW, vf_add(sum, some(c + i * VW, m)), m);
-        }
+            s[i] = vf_fma(vf_set(x[l + i / 2]), vf_load(b + i * VW), s[i]);
+    }
+    for (; l < k; l++, b += 2 * VW) {
+        UNROLL
+        for (int i = 0; i < 2; i++)
+            s[i] = vf_fma(vf_set(x[l]), vf_load(b + i * VW), s[i]);
+    }
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        int left = n - i * VW, m = left < 0 ? 0 : left < VW ? left : VW;
+        vf sum = vf_add(vf_add(s[i], s[i + 2]), vf_add(s[i + 4], s[i + 6]));
+        put(c + i * VW, vf_add(sum, some(c + i * VW, m)), m);
     }
 }
 
@@ -99,4 +102,4 @@ static void gru(const cm_gates *a, const float *g, const float *inner, float *h)
     }
 }
 
-const cm_recurrent_kernels CM_LEVEL(cm_cpu_recurrent_kernels) = {panels, rnn, lstm, gru_reset, gru};
+const cm_recurrent_kernels CM_LEVEL(cm_cpu_recurrent_kernels) = {panel, rnn, lstm, gru_reset, gru};

@@ -13,6 +13,7 @@ static const cm_tactic rows[] = {
     CM_ROW(conv_winograd_f2, GENERIC, ALL(conv_winograd_f2), CM_HAS_KNOBS(conv_winograd_f2)),
     CM_ROW(conv_lines_f32, GENERIC, ALL(conv_lines_f32), CM_HAS_KNOBS(conv_lines_f32)),
     CM_ROW(conv_indirect_f32, GENERIC, ALL(conv_indirect_f32)),
+    CM_ROW(conv_product_f32, GENERIC, ALL(conv_product_f32)),
     CM_ROW(conv_shifted_f32, GENERIC, CM_HAS_WORKSPACE(conv_shifted_f32),
            CM_HAS_PACK(conv_planes_f32)),
     CM_ROW(conv_planes_f32, GENERIC, ALL(conv_planes_f32)),

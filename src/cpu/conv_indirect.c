@@ -55,6 +55,22 @@ const char *cm_cpu_conv_indirect_f32_reject(const cm_problem *p)
     return cm_conv_reject_channels_last(p);
 }
 
+static bool needs_stage(const cm_conv *c, const cm_gemm_f32_kernel *g)
+{
+    return c->c_in * c->stride[2] % 512 == 0 && c->c_in / c->groups >= 64 &&
+           c->c_out / c->groups >= 2 * g->nr;
+}
+
+/* Weights come from far: all of them for each tile where that is staged, else the part that does not stay. */
+static double weights_ns(const cm_problem *p, const cm_gemm_f32_kernel *g)
+{
+    const cm_conv *c = &p->as.conv;
+    double floats = (double)cm_tensor_elems(p->in[1]);
+    if (needs_stage(c, g))
+        return floats * (double)cm_gemm_tiles(cm_conv_pixels(c), g->mr) / 32;
+    return floats / (double)c->groups > (double)l2_floats() / 2 ? floats / 5 : 0;
+}
+
 /* Columns are computed in whole vectors; short sums spend their time on beginning and end, strips less. */
 double cm_cpu_conv_indirect_f32_cost(const cm_problem *p, const cm_knobs *k)
 {
@@ -68,7 +84,7 @@ double cm_cpu_conv_indirect_f32_cost(const cm_problem *p, const cm_knobs *k)
     double compute =
         cm_conv_flops(c) * whole * (1 + ends) / (0.97 * cm_cpu_flops_per_ns(&p->target));
     double pointers = strips ? 0 : 0.3 * (double)(cm_conv_pixels(c) * cm_conv_taps(c) * c->groups);
-    double memory = cm_conv_bytes(p) / (8 * cm_cpu_bytes_per_ns(&p->target));
+    double memory = cm_conv_bytes(p) / (8 * cm_cpu_bytes_per_ns(&p->target)) + weights_ns(p, g);
     double pieces = (double)cm_conv_pixels(c) / g->mr * (double)c->c_out / g->nr;
     return 200 + (compute + memory + pointers) / cm_cpu_speedup(p, pieces);
 }
@@ -300,7 +316,7 @@ static void divide(job *j, int threads)
     const cm_conv *c = j->c;
     int64_t whole = j->panel * j->panels;
     j->panels_stay = whole <= l2_floats() / 2;
-    j->stage = c->c_in * c->stride[2] % 512 == 0 && j->c_in >= 64 && j->c_out >= 2 * j->g->nr;
+    j->stage = needs_stage(c, j->g);
     j->tiles = cm_gemm_tiles(j->pixels, j->g->mr);
     j->block = cm_min_i64(POINTERS / (j->g->mr * j->taps), l2_floats() / 4 / (j->g->mr * j->c_in));
     j->block = j->stage || j->block < 1 ? 1 : j->block;

@@ -66,6 +66,8 @@ typedef struct cm_gemm_f32_kernel {
     int wide_panels[CM_GEMM_MAX_MR + 1];
     /* m rows of k elements, `row` apart, their elements `col` apart -> [k][m]. m <= mr. */
     void (*pack_a)(int64_t m, int64_t k, const float *a, int64_t row, int64_t col, float *to);
+    /* The same, of rows anywhere, their elements adjacent. */
+    void (*pack_rows)(int64_t m, int64_t k, const float *const *rows, float *to);
     /* Columns [0, n) of k rows -> ceil(n / nr) panels of [k][nr], `panel` floats apart, columns beyond n
      * zero. */
     void (*pack_b)(int64_t k, int64_t n, const float *b, int64_t row, int64_t col, float *to,

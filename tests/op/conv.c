@@ -199,6 +199,22 @@ static void points(void **state)
     assert_true(ran > 500);
 }
 
+/* Pixels of many tiles packed from windows with strides and borders; sums of any length. */
+static void products(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (int i = 0; i < 100; i++) {
+        shape s = random_shape(2);
+        s.groups = 1;
+        s.c_in = pick(1, 70);
+        s.c_out = pick(1, 100);
+        random_axes(&s, 14, 3);
+        ran += check_shape(&s, "conv_product_f32", 1e-5, i % 16 == 0 ? 200 : 0);
+    }
+    assert_true(ran > 300);
+}
+
 static void transposed(void **state)
 {
     (void)state;
@@ -303,9 +319,9 @@ int main(int argc, char **argv)
     if (argc > 1) /* one family */
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(depthwise),  cmocka_unit_test(dense), cmocka_unit_test(unusual),
-        cmocka_unit_test(transposed), cmocka_unit_test(forms), cmocka_unit_test(halves),
-        cmocka_unit_test(points),
+        cmocka_unit_test(depthwise),  cmocka_unit_test(dense),    cmocka_unit_test(unusual),
+        cmocka_unit_test(transposed), cmocka_unit_test(forms),    cmocka_unit_test(halves),
+        cmocka_unit_test(points),     cmocka_unit_test(products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

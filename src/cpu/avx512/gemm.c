@@ -23,5 +23,5 @@ const cm_gemm_f32_kernel CM_LEVEL(cm_gemm_f32) = {
     strip, STRIP_STEP,
     {NULL, wide_1, wide_2, wide_3, wide_4, wide_5, wide_6, wide_7},
     {0, 4, 4, 4, 3, 2, 2, 2},
-    pack_a, pack_b,
+    pack_a, pack_rows, pack_b,
 };

@@ -19,5 +19,5 @@ const cm_gemm_f32_kernel CM_LEVEL(cm_gemm_f32) = {
     strip, STRIP_STEP,
     {NULL, wide_1, wide_2},
     {0, 4, 2},
-    pack_a, pack_b,
+    pack_a, pack_rows, pack_b,
 };

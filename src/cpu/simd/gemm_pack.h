@@ -7,11 +7,11 @@
 
 #include "cpu/simd/gemm.h"
 
-/* Four rows of four, `ld` apart -> four columns, `to_ld` apart. */
-VINLINE void transpose4(const float *from, int64_t ld, float *to, int64_t to_ld)
+/* Four rows of four -> four columns, `to_ld` apart. */
+VINLINE void transpose4(const float *const *from, int64_t l, float *to, int64_t to_ld)
 {
-    __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + ld);
-    __m128 c = _mm_loadu_ps(from + 2 * ld), d = _mm_loadu_ps(from + 3 * ld);
+    __m128 a = _mm_loadu_ps(from[0] + l), b = _mm_loadu_ps(from[1] + l);
+    __m128 c = _mm_loadu_ps(from[2] + l), d = _mm_loadu_ps(from[3] + l);
     _MM_TRANSPOSE4_PS(a, b, c, d);
     _mm_storeu_ps(to, a);
     _mm_storeu_ps(to + to_ld, b);
@@ -19,25 +19,36 @@ VINLINE void transpose4(const float *from, int64_t ld, float *to, int64_t to_ld)
     _mm_storeu_ps(to + 3 * to_ld, d);
 }
 
-/* to[l * to_ld + i] = from[i * ld + l]: rows whose elements are adjacent. */
+/* to[l * to_ld + i] = rows[i][l]. The last four rows may overlap those before. */
+VINLINE void pack_turned(int64_t m, int64_t k, const float *const *rows, float *to, int64_t to_ld)
+{
+    int64_t l = 0;
+    for (; m >= 4 && l + 4 <= k; l += 4) {
+        int64_t i = 0;
+        for (; i + 4 <= m; i += 4)
+            transpose4(rows + i, l, to + l * to_ld + i, to_ld);
+        if (i < m)
+            transpose4(rows + m - 4, l, to + l * to_ld + m - 4, to_ld);
+    }
+    for (; l < k; l++) {
+        for (int64_t i = 0; i < m; i++)
+            to[l * to_ld + i] = rows[i][l];
+    }
+}
+
+static void pack_rows(int64_t m, int64_t k, const float *const *rows, float *to)
+{
+    pack_turned(m, k, rows, to, m);
+}
+
+/* The same of rows that are `ld` apart. */
 static void pack_transposed(int64_t m, int64_t k, const float *from, int64_t ld, float *to,
                             int64_t to_ld)
 {
-    int64_t i = 0;
-    for (; i + 4 <= m; i += 4) {
-        const float *f = from + i * ld;
-        int64_t l = 0;
-        for (; l + 4 <= k; l += 4)
-            transpose4(f + l, ld, to + l * to_ld + i, to_ld);
-        for (; l < k; l++) {
-            for (int q = 0; q < 4; q++)
-                to[l * to_ld + i + q] = f[q * ld + l];
-        }
-    }
-    for (; i < m; i++) {
-        for (int64_t l = 0; l < k; l++)
-            to[l * to_ld + i] = from[i * ld + l];
-    }
+    const float *rows[NR > GEMM_MR ? NR : GEMM_MR];
+    for (int64_t i = 0; i < m; i++)
+        rows[i] = from + i * ld;
+    pack_turned(m, k, rows, to, to_ld);
 }
 
 static void pack_a(int64_t m, int64_t k, const float *a, int64_t row, int64_t col, float *to)

@@ -3,9 +3,10 @@
  *
  * The inputs' product is taken for many steps at once, the state's step by step onto it, with weights packed in
  * panels; then the gates. Every other step goes through the weights from their end, so that it finds in the near
- * cache what the last one left there. Directions, and parts of the batch, are units that run side by side; a
+ * cache what the last one left there. A single sequence waits for its weights to come from the caches: meanwhile it
+ * multiplies the inputs of the next 8 steps. Directions, and parts of the batch, are units that run side by side; a
  * single one shares its products among the threads where they are large. */
-#include "cpu/recurrent.h"
+#include "cpu/recurrent_unit.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,10 +15,14 @@
 #include "cpu/cpu.h"
 #include "cpu/gemm.h"
 
+typedef cm_recurrent_job job;
+typedef cm_recurrent_unit unit;
+
 enum { X, W, R, B, LENS, H0, C0 };
 enum {
-    CHUNK_ELEMS = 1 << 17,   /* gates that are computed ahead */
-    SHARED_ELEMS = 96 * 1024 /* weights of a step from which threads are worth waking */
+    CHUNK_ELEMS = 1 << 17,    /* gates that are computed ahead */
+    SHARED_ELEMS = 96 * 1024, /* weights of a step from which threads are worth waking */
+    LONG_SUM = 48             /* elements of the state from which pieces beside a panel pay */
 };
 
 static int gate_count(const cm_recurrent *r)
@@ -116,22 +121,6 @@ static void pack(const cm_problem *p, const cm_knobs *k, int input, const void *
 
 /* ---- Sizes ---------------------------------------------------------------------------------- */
 
-typedef struct job {
-    const cm_run *run;
-    const cm_recurrent *r;
-    const cm_recurrent_kernels *kernels;
-    const cm_gemm_f32_kernel *g;
-    cm_gates gates;
-    int64_t cols;  /* of all gates */
-    int64_t parts; /* of the batch */
-    int64_t rows;  /* of the batch in a part, at most */
-    int64_t chunk; /* steps whose inputs' product is held */
-    int panel;     /* columns of a panel that kernels->panels knows */
-    bool shares;   /* one unit: its products are shared among threads */
-    int64_t unit_elems, scratch_elems;
-    float *workspace;
-} job;
-
 static int64_t round16(int64_t n)
 {
     return (n + 15) / 16 * 16;
@@ -152,10 +141,18 @@ static void plan(const cm_problem *p, job *j)
     j->chunk = cm_min_i64(r->steps, cm_max_i64(8, CHUNK_ELEMS / (j->rows * j->cols)));
     if (has(p, LENS)) /* sequences are at different steps */
         j->chunk = r->steps;
+    j->ld = j->cols;
+    j->rate = 0;
+    if (p->target.level >= CM_ISA_AVX512 && j->rows == 1 && !j->shares && !has(p, LENS) &&
+        r->steps > CM_AHEAD_ROWS && r->input > 0 && r->hidden >= LONG_SUM && j->g->nr == j->panel) {
+        j->rate = r->input <= r->hidden ? 8 : 4;
+        j->ld = cm_ceil_div(j->cols, j->panel) * j->panel;
+        j->chunk = 2 * CM_AHEAD_ROWS;
+    }
     j->scratch_elems =
         round16((int64_t)cm_gemm_f32_scratch(j->g, j->chunk * j->rows, r->input) / 4 + 16);
     int64_t state = round16(r->hidden);
-    j->unit_elems = round16(j->chunk * j->rows * j->cols) + j->rows * state * 3 + round16(j->cols) +
+    j->unit_elems = round16(j->chunk * j->rows * j->ld) + j->rows * state * 3 + round16(j->cols) +
                     state + j->scratch_elems;
 }
 
@@ -185,22 +182,9 @@ static double cost(const cm_problem *p, const cm_knobs *k)
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-/* Rows [row, row + n) of the batch in direction d. */
-typedef struct unit {
-    const job *j;
-    int d;
-    bool backward;
-    int64_t row, n;
-    const float *w, *r_first, *r_rest, *r_bias; /* r_bias: inside the reset gate, NULL: none */
-    float *gates;                               /* [chunk][n][cols] */
-    float *h, *c, *more;                        /* [n][round16(hidden)] */
-    float *bias;                                /* NULL: none */
-    void *scratch;
-    int64_t state;
-} unit;
-
 typedef struct product {
     const job *j;
+    const unit *u;
     const float *rows[CM_GEMM_MAX_MR];
     int64_t m, k, n, ldc;
     bool turned; /* the last panel first */
@@ -225,7 +209,10 @@ static void panels(void *arg, int64_t begin, int64_t end)
         t.b = x->b + i * x->k * g->nr;
         t.c = x->c + i * g->nr;
         t.n = (int)cm_min_i64(g->nr, x->n - i * g->nr);
-        if (single)
+        cm_ahead_piece piece;
+        if (single && x->u->ahead && cm_recurrent_take_piece(x->u, &piece))
+            x->j->kernels->ahead[x->j->rate == 8](x->rows[0], x->k, t.b, t.n, t.c, &piece);
+        else if (single)
             x->j->kernels->panel(x->rows[0], x->k, t.b, t.n, t.c);
         else
             g->rows[x->m](&t);
@@ -307,7 +294,7 @@ typedef struct step {
 static void multiply_state(const unit *u, const step *s, const float *state, const float *b,
                            int64_t n, float *const *c)
 {
-    product x = {.j = u->j, .k = u->j->r->hidden, .n = n, .turned = s->turned, .b = b};
+    product x = {.j = u->j, .u = u, .k = u->j->r->hidden, .n = n, .turned = s->turned, .b = b};
     int64_t ld = s->m > 1 ? c[1] - c[0] : n;
     bool even = true;
     for (int64_t i = 2; i < s->m; i++)
@@ -394,7 +381,7 @@ static void all_rows(const unit *u, int64_t k, int64_t from)
     for (int64_t b = 0; b < u->n; b++) {
         int64_t len = length_of(u, b), t = k < len && u->backward ? len - 1 - k : k;
         if (k < len) {
-            s.gates[s.m] = u->gates + ((t - from) * u->n + b) * j->cols;
+            s.gates[s.m] = u->gates + ((t - from) * u->n + b) * j->ld;
             s.t[s.m] = t;
             s.row[s.m++] = b;
         } else if (wanted) {
@@ -473,11 +460,38 @@ static unit unit_of(const job *j, int64_t index)
     u.r_rest = u.r_first + packed_first(j->g, r);
     u.scratch = j->workspace + index * j->unit_elems; /* aligned to 64 */
     u.gates = (float *)u.scratch + j->scratch_elems;
-    u.h = u.gates + round16(j->chunk * j->rows * j->cols);
+    u.h = u.gates + round16(j->chunk * j->rows * j->ld);
     u.c = u.h + j->rows * u.state;
     u.more = u.c + j->rows * u.state;
     u.bias = u.more + j->rows * u.state;
     return u;
+}
+
+/* All steps, 8 by 8, and beside them the inputs' product of the 8 after those. */
+static void run_ahead(unit *u)
+{
+    const job *j = u->j;
+    const cm_run *run = j->run;
+    int64_t steps = j->r->steps, n = CM_AHEAD_ROWS;
+    float *now = u->gates, *next = now + n * j->ld;
+    cm_recurrent_ahead a;
+    u->ahead = &a;
+    cm_recurrent_begin_ahead(u, u->backward ? steps - n : 0, n, now);
+    cm_recurrent_finish_ahead(u);
+    for (int64_t k = 0; k < steps; k += n) {
+        n = cm_min_i64(n, steps - k);
+        int64_t from = u->backward ? steps - k - n : k, left = steps - k - n;
+        int64_t m = cm_min_i64(n, left);
+        if (m)
+            cm_recurrent_begin_ahead(u, u->backward ? left - m : k + n, m, next);
+        u->gates = now;
+        for (int64_t s = 0; s < n && !cm_is_cancelled(run->cx); s++)
+            all_rows(u, k + s, from);
+        cm_recurrent_finish_ahead(u);
+        float *other = now;
+        now = next;
+        next = other;
+    }
 }
 
 static void run_units(void *arg, int64_t begin, int64_t end)
@@ -490,7 +504,9 @@ static void run_units(void *arg, int64_t begin, int64_t end)
         load_state(&u, H0, u.h);
         if (j->r->kind == CM_RECURRENT_LSTM)
             load_state(&u, C0, u.c);
-        for (int64_t k = 0; k < steps; k += j->chunk) {
+        if (j->rate)
+            run_ahead(&u);
+        for (int64_t k = 0; !j->rate && k < steps; k += j->chunk) {
             int64_t n = cm_min_i64(j->chunk, steps - k);
             int64_t from = u.backward && !has(j->run->p, LENS) ? steps - k - n : k;
             multiply_inputs(&u, from, n);

@@ -11,10 +11,25 @@ typedef struct cm_gates {
     bool input_forget;
 } cm_gates;
 
+/* A piece of the inputs' product: 8 rows of k elements times a panel of 2 vectors, onto c, both vectors of
+ * whose rows are read and written. */
+enum { CM_AHEAD_ROWS = 8 };
+typedef struct cm_ahead_piece {
+    const float *rows[CM_AHEAD_ROWS];
+    int64_t k;
+    const float *b;
+    float *c;
+    int64_t ldc;
+} cm_ahead_piece;
+
 /* `g` is what products and biases sum up to, gate after gate; `h` and `c` are the state, brought up to date. */
 typedef struct cm_recurrent_kernels {
     /* c[0..n) += x[0..k) times a panel of 2 vectors, n columns of it. */
     void (*panel)(const float *x, int64_t k, const float *b, int n, float *c);
+    /* The same, and a piece beside it, whose arithmetic goes on while weights arrive: one of its k for every 4
+     * ([0]) or 8 ([1]) of the panel's, which has that many times as many at least. NULL: none. */
+    void (*ahead[2])(const float *x, int64_t k, const float *b, int n, float *c,
+                     const cm_ahead_piece *piece);
     void (*rnn)(const cm_gates *a, const float *g, float *h);
     void (*lstm)(const cm_gates *a, const float *g, float *h, float *c);
     /* The reset gate times the state, to `out`; g as it is. */

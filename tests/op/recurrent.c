@@ -68,6 +68,25 @@ static void chunks(void **state)
                            "return y, h\n");
 }
 
+/* One sequence: inputs are multiplied beside the steps, 8 at a time; panels that are not full, pieces
+ * that have no panel beside them. */
+static void single_sequences(void **state)
+{
+    (void)state;
+    check("x: f32[17,1,60]\nh0: f32[2,1,52]\n" WEIGHTS(
+        2, 208, 60, 52, 416) "y, h, c = LSTM(x, @w, @r, @b, _, h0) {direction=\"bidirectional\"}\n"
+                             "return y, h, c\n");
+    check("x: f32[1,11,200]\n" WEIGHTS(
+        1, 200, 200, 50, 400) "y, h, c = LSTM(x, @w, @r, @b) {direction=\"reverse\", layout=1}\n"
+                              "return y, h, c\n");
+    check("x: f32[16,1,50]\n" WEIGHTS(
+        1, 150, 50, 50, 300) "y, h = GRU(x, @w, @r, @b) {linear_before_reset=1}\nreturn y, h\n");
+    check("x: f32[9,1,3]\n@w = f32[1,147,3] random 1\n@r = f32[1,147,49] random 2\n"
+          "y, h = GRU(x, @w, @r) {direction=\"reverse\"}\nreturn y, h\n");
+    check("x: f32[9,1,3]\n@w = f32[1,48,3] random 1\n@r = f32[1,48,48] random 2\n"
+          "y, h = RNN(x, @w, @r)\nreturn y, h\n");
+}
+
 static void grus(void **state)
 {
     (void)state;
@@ -117,7 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lstms), cmocka_unit_test(chunks),  cmocka_unit_test(grus),
-        cmocka_unit_test(rnns),  cmocka_unit_test(lengths),
+        cmocka_unit_test(rnns),  cmocka_unit_test(lengths), cmocka_unit_test(single_sequences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,13 @@ VINLINE vf within(vf x, vf clip)
 }
 #define EACH(i, m, n) for (int64_t i = 0, m; m = (n)-i < VW ? (n)-i : VW, i < (n); i += VW)
 
+/* Vector i of the two that n columns of a panel have. */
+VINLINE void add_to(float *c, int n, int i, vf sum)
+{
+    int left = n - i * VW, m = left < 0 ? 0 : left < VW ? left : VW;
+    put(c + i * VW, vf_add(sum, some(c + i * VW, m)), m);
+}
+
 /* One stream through the weights, as fast as the cache gives them: eight sums hide the additions. */
 static void panel(const float *x, int64_t k, const float *b, int n, float *c)
 {
@@ -43,12 +50,75 @@ static void panel(const float *x, int64_t k, const float *b, int n, float *c)
             s[i] = vf_fma(vf_set(x[l]), vf_load(b + i * VW), s[i]);
     }
     UNROLL
-    for (int i = 0; i < 2; i++) {
-        int left = n - i * VW, m = left < 0 ? 0 : left < VW ? left : VW;
-        vf sum = vf_add(vf_add(s[i], s[i + 2]), vf_add(s[i + 4], s[i + 6]));
-        put(c + i * VW, vf_add(sum, some(c + i * VW, m)), m);
-    }
+    for (int i = 0; i < 2; i++)
+        add_to(c, n, i, vf_add(vf_add(s[i], s[i + 2]), vf_add(s[i + 4], s[i + 6])));
 }
+
+#if VW == 16
+VINLINE void panel_step(float x, const float *b, vf *s)
+{
+    vf v = vf_set(x);
+    s[0] = vf_fma(v, vf_load(b), s[0]);
+    s[1] = vf_fma(v, vf_load(b + VW), s[1]);
+}
+
+/* The piece's 16 sums, the panel's 4 and what they are made from stay in registers. */
+VINLINE void panel_ahead(int rate, const float *x, int64_t k, const float *b, int n, float *c,
+                         const cm_ahead_piece *q)
+{
+    vf s[4], a[CM_AHEAD_ROWS][2];
+    const float *row[CM_AHEAD_ROWS], *w = q->b;
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        s[i] = vf_zero();
+    UNROLL
+    for (int i = 0; i < CM_AHEAD_ROWS; i++) {
+        row[i] = q->rows[i];
+        a[i][0] = vf_load(q->c + i * q->ldc);
+        a[i][1] = vf_load(q->c + i * q->ldc + VW);
+    }
+    for (int64_t l = 0; l < q->k; l++, w += 2 * VW, x += rate, b += rate * 2 * VW) {
+        vf w0 = vf_load(w), w1 = vf_load(w + VW);
+        UNROLL
+        for (int i = 0; i < CM_AHEAD_ROWS; i++) {
+            if (i < rate)
+                panel_step(x[i], b + i * 2 * VW, s + i % 2 * 2);
+            vf v = vf_set(row[i][l]);
+            a[i][0] = vf_fma(v, w0, a[i][0]);
+            a[i][1] = vf_fma(v, w1, a[i][1]);
+        }
+    }
+    for (int64_t l = q->k * rate; l < k; l++, x++, b += 2 * VW)
+        panel_step(*x, b, s);
+    UNROLL
+    for (int i = 0; i < CM_AHEAD_ROWS; i++) {
+        vf_store(q->c + i * q->ldc, a[i][0]);
+        vf_store(q->c + i * q->ldc + VW, a[i][1]);
+    }
+    add_to(c, n, 0, vf_add(s[0], s[2]));
+    add_to(c, n, 1, vf_add(s[1], s[3]));
+}
+
+static void ahead_4(const float *x, int64_t k, const float *b, int n, float *c,
+                    const cm_ahead_piece *q)
+{
+    panel_ahead(4, x, k, b, n, c, q);
+}
+static void ahead_8(const float *x, int64_t k, const float *b, int n, float *c,
+                    const cm_ahead_piece *q)
+{
+    panel_ahead(8, x, k, b, n, c, q);
+}
+#define AHEAD                                                                                      \
+    {                                                                                              \
+        ahead_4, ahead_8                                                                           \
+    }
+#else
+#define AHEAD                                                                                      \
+    {                                                                                              \
+        NULL, NULL                                                                                 \
+    } /* too few registers */
+#endif
 
 static void rnn(const cm_gates *a, const float *g, float *h)
 {
@@ -102,4 +172,5 @@ static void gru(const cm_gates *a, const float *g, const float *inner, float *h)
     }
 }
 
-const cm_recurrent_kernels CM_LEVEL(cm_cpu_recurrent_kernels) = {panel, rnn, lstm, gru_reset, gru};
+const cm_recurrent_kernels CM_LEVEL(cm_cpu_recurrent_kernels) = {panel, AHEAD,     rnn,
+                                                                 lstm,  gru_reset, gru};

@@ -1,0 +1,57 @@
+/* recurrent_unit.h -- what runs a recurrent network, shared by recurrent.c and recurrent_ahead.c.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_RECURRENT_UNIT_H
+#define CM_CPU_RECURRENT_UNIT_H
+
+#include "cpu/gemm.h"
+#include "cpu/recurrent.h"
+
+typedef struct cm_recurrent_job {
+    const cm_run *run;
+    const cm_recurrent *r;
+    const cm_recurrent_kernels *kernels;
+    const cm_gemm_f32_kernel *g;
+    cm_gates gates;
+    int64_t cols;  /* of all gates */
+    int64_t parts; /* of the batch */
+    int64_t rows;  /* of the batch in a part, at most */
+    int64_t chunk; /* steps whose inputs' product is held */
+    int panel;     /* columns of a panel that kernels->panel knows */
+    bool shares;   /* one unit: its products are shared among threads */
+    int rate;      /* of the panels that have a piece beside them, 4 or 8; 0: none has */
+    int64_t ld;    /* from step to step of the gates */
+    int64_t unit_elems, scratch_elems;
+    float *workspace;
+} cm_recurrent_job;
+
+/* The inputs' product of the next steps, piece by piece: panels of weights, each in `parts` of `share` elements. */
+typedef struct cm_recurrent_ahead {
+    const float *rows[CM_AHEAD_ROWS];
+    float *to;
+    int64_t panel, part; /* the next */
+    int64_t panels, parts, share;
+} cm_recurrent_ahead;
+
+/* Rows [row, row + n) of the batch in direction d. */
+typedef struct cm_recurrent_unit {
+    const cm_recurrent_job *j;
+    int d;
+    bool backward;
+    int64_t row, n;
+    const float *w, *r_first, *r_rest, *r_bias; /* r_bias: inside the reset gate, NULL: none */
+    float *gates;                               /* [chunk][n][ld] */
+    float *h, *c, *more;                        /* [n][round16(hidden)] */
+    float *bias;                                /* NULL: none */
+    void *scratch;
+    int64_t state;
+    cm_recurrent_ahead *ahead; /* NULL: inputs are multiplied before */
+} cm_recurrent_unit;
+
+/* Steps [from, from + n), n <= 8, whose gates go to `to`: biases first. */
+void cm_recurrent_begin_ahead(const cm_recurrent_unit *u, int64_t from, int64_t n, float *to);
+/* The next piece. False: there is none left. */
+bool cm_recurrent_take_piece(const cm_recurrent_unit *u, cm_ahead_piece *to);
+/* The pieces that had no place beside a panel. */
+void cm_recurrent_finish_ahead(const cm_recurrent_unit *u);
+
+#endif

@@ -51,6 +51,9 @@ void cm_cuda_attention_place(const cm_problem *p, const cm_attention_tile *t, cm
 /* The definitions of a kernel. `vectors`: heads lie in whole vectors. */
 void cm_cuda_attention_text(cm_buf *b, const cm_problem *p, const cm_attention_tile *t,
                             const cm_attention_args *a, bool vectors);
+/* Are scores products times a positive scale, apart from causality? In bulk, what causality forbids takes no part, and
+ * rows for which that is wrong are done again. */
+bool cm_cuda_attention_is_plain(const cm_problem *p, const cm_attention_tile *t);
 /* Do heads lie in whole vectors of 16 bytes (of 16-bit elements)? */
 bool cm_cuda_heads_in_vectors(const cm_heads *h);
 bool cm_cuda_attention_takes_vectors(const cm_problem *p, const cm_attention_args *a);

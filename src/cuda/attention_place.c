@@ -103,9 +103,7 @@ static void split_keys(const cm_problem *p, const cm_attention_tile *t, cm_atten
     a->splits = (int)cm_ceil_div(a->total, keys);
 }
 
-/* Are scores products times a positive scale, apart from causality? In bulk, what causality forbids takes no part, and
- * rows for which that is wrong are done again. */
-static bool is_plain(const cm_problem *p, const cm_attention_tile *t)
+bool cm_cuda_attention_is_plain(const cm_problem *p, const cm_attention_tile *t)
 {
     const cm_attention *a = &p->as.attention;
     return !cm_cuda_attention_has(p, BIAS) && !cm_cuda_attention_has(p, MASK) && a->softcap == 0 &&
@@ -146,7 +144,7 @@ void cm_cuda_attention_place(const cm_problem *p, const cm_attention_tile *t, cm
     }
     for (int i = 0; i < p->n_operands; i++)
         a->at_operand[i] = operand_of(p, p->operands[i]);
-    if (t->matrix && is_plain(p, t))
+    if (t->matrix && cm_cuda_attention_is_plain(p, t))
         a->unit *= s->scale;
     split_keys(p, t, a);
 }
@@ -197,7 +195,8 @@ void cm_cuda_attention_text(cm_buf *b, const cm_problem *p, const cm_attention_t
                   element_of(p->in[V]->dtype), element_of(p->out[0]->dtype));
     cm_buf_printf(b, "#define D %d\n#define DV %d\n#define BLOCK_KEYS %d\n#define TILES %d\n", t->d,
                   t->dv, t->keys, t->tiles);
-    cm_buf_printf(b, "#define VECTORS %d\n#define PLAIN %d\n", vectors, is_plain(p, t));
+    cm_buf_printf(b, "#define VECTORS %d\n#define PLAIN %d\n", vectors,
+                  cm_cuda_attention_is_plain(p, t));
     if (cm_cuda_attention_has(p, BIAS))
         cm_buf_printf(b, "#define BIAST %s\n", element_of(p->in[BIAS]->dtype));
     put_flag(b, "MASK", cm_cuda_attention_has(p, MASK));

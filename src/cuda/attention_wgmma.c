@@ -229,6 +229,14 @@ static bool hands_out_vectors(const cm_problem *p)
            cm_cuda_heads_in_vectors(&a->y);
 }
 
+/* Are biases and masks the same for all queries, and anything but plain? */
+static bool is_keyed(const cm_problem *p, const cm_attention_tile *t)
+{
+    const cm_attention *a = &p->as.attention;
+    return !cm_cuda_attention_is_plain(p, t) && a->bias[2] == 0 && a->mask[2] == 0 &&
+           !(a->causal && a->has_mask_value && a->bias_last);
+}
+
 static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const setting *s,
                          const cm_attention_tile *t, state *to)
 {
@@ -239,9 +247,9 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const se
     put_product(&b, "multiply_values", t->dv, cm_element_text(to->dtype), true);
     cm_buf_printf(&b,
                   "#define GROUPS %d\n#define STAGES %d\n#define PER_MULTIPROCESSOR %d\n"
-                  "#define Y_VECTORS %d\n#define SAME_ROWS %d\n",
+                  "#define Y_VECTORS %d\n#define KEYED %d\n",
                   s->groups, s->stages, s->per_multiprocessor, hands_out_vectors(p),
-                  p->as.attention.bias[2] == 0 && p->as.attention.mask[2] == 0);
+                  is_keyed(p, t));
     cm_kernel_text text = {t->file, cm_buf_text(&b), "attention", true};
     cm_status st =
         b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &text, t->shared, &to->kernel);

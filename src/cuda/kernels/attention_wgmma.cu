@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Beside what attention.cuh wants: GROUPS, STAGES, PER_MULTIPROCESSOR, PLAIN (scores are products times a positive scale, apart
-// from causality), Y_VECTORS (results lie in whole vectors of 16 bytes), SAME_ROWS (bias and mask are the same for all queries of
-// a head), and
+// from causality), Y_VECTORS (results lie in whole vectors of 16 bytes), KEYED (bias and mask are the same for all queries of a
+// head), and
 //   multiply_scores(s, q, k, add): s (+)= q k^T, 64 rows by BLOCK_KEYS from 16 of D, both from shared memory;
 //   multiply_values(o, p, v): o += p v, 64 rows by DV from 16 keys, the weights from registers.
 //
@@ -20,6 +20,12 @@
 #define TEAM_SYNC() named_sync(1, THREADS)
 #define TEAM_OR(x) named_or(1, THREADS, x)
 #include "attention.cuh"
+
+#ifdef FILL
+#define FORBIDDEN a.mask_value
+#else
+#define FORBIDDEN -INFINITE
+#endif
 
 enum {
     LINE = 128, // bytes
@@ -146,6 +152,47 @@ struct two_rows {
     int fewest; // keys that both of the rows see
 };
 
+#if KEYED
+// What becomes of the scores of a key, whatever the query: they are multiplied, and added to. Two tiles of each group.
+__shared__ __align__(16) float2 by_key[GROUPS][2][BLOCK_KEYS];
+
+DEVICE void find_by_key(const attention_args &a, const two_rows &w, int tile, int group)
+{
+    masks m = w.mask[0];
+    m.sees = a.total; // causality is the rows' own
+    for (int i = threadIdx.x % 128; i < BLOCK_KEYS; i += 128) {
+        int key = tile * BLOCK_KEYS + i;
+        bool part = key < a.total && takes_part(a, m, key);
+        by_key[group][tile % 2][i] =
+            make_float2(part ? 1.0f : 0.0f, key < a.total ? score_of(a, m, key, 0.0f) : -INFINITE);
+    }
+    named_sync(2 + group, 128);
+}
+
+// Products become scores.
+DEVICE void mask_scores(const attention_args &a, const share &h, const two_rows &w, int first,
+                        float (&s)[BLOCK_KEYS / 2])
+{
+    int lane = threadIdx.x % 4 * 2;
+    const float2 *by = by_key[threadIdx.x / 128][first / BLOCK_KEYS % 2] + lane;
+#pragma unroll
+    for (int i = 0; i < BLOCK_KEYS / 2; i += 4) {
+        float4 f = *(const float4 *)(by + i * 2);
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            float v = s[i + k] * a.scale;
+#ifdef SOFTCAP
+            v = capped(v, a.softcap);
+#endif
+            s[i + k] = v * (k % 2 ? f.z : f.x) + (k % 2 ? f.w : f.y);
+#ifdef CAUSAL
+            if (first + lane + i * 2 + k % 2 >= w.mask[k / 2].sees)
+                s[i + k] = FORBIDDEN;
+#endif
+        }
+    }
+}
+#else
 // Products become scores.
 DEVICE void mask_scores(const attention_args &a, const share &h, const two_rows &w, int first,
                         float (&s)[BLOCK_KEYS / 2])
@@ -167,6 +214,8 @@ DEVICE void mask_scores(const attention_args &a, const share &h, const two_rows 
 #endif
     }
 }
+
+#endif
 
 // Scores become weights; factor: what was summed up is to be multiplied by.
 DEVICE void soften(const attention_args &a, float (&s)[BLOCK_KEYS / 2], two_rows &w, float (&factor)[2])
@@ -231,6 +280,9 @@ DEVICE void meet_keys(const attention_args &a, const share &h, const places &at,
     barrier_wait(at.k_full, 0);
     products_begin();
     begin_scores(s, q, at.k);
+#if KEYED
+    find_by_key(a, w, 0, group);
+#endif
     products_wait<0>();
     keep(s);
     was_read(at.k_empty, 0);
@@ -248,6 +300,9 @@ DEVICE void meet_keys(const attention_args &a, const share &h, const places &at,
         begin_scores(s, q, at.k + k_slot * K_BYTES);
         begin_values(o, p, at.v + v_slot * V_BYTES);
         pass_turn(group, i == tiles - 1);
+#if KEYED
+        find_by_key(a, w, i, group);
+#endif
         products_wait<1>();
         keep(s);
         was_read(at.k_empty, i);
@@ -279,10 +334,6 @@ DEVICE void begin(const attention_args &a, const share &h, int row, two_rows &w,
     for (int r = 0; r < 2; r++) {
         int at = row + r * 8;
         w.mask[r] = masks_of(a, query_of(a, h.unit, h.row + (at < h.rows ? at : 0)));
-        if (SAME_ROWS) { // so that what both rows have of a key is read once
-            w.mask[r].bias = w.mask[0].bias;
-            w.mask[r].mask = w.mask[0].mask;
-        }
         w.mask[r].sees = w.mask[r].sees < a.total ? w.mask[r].sees : a.total;
         w.fewest = w.fewest < w.mask[r].sees ? w.fewest : w.mask[r].sees;
         w.most[r] = -INFINITE;

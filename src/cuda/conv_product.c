@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/size.h"
 #include "cuda/conv.h"
+#include "cuda/shorten.h"
 
 static int64_t k_pitch(const cm_problem *p)
 {
@@ -113,6 +114,12 @@ typedef struct {
     int64_t room, pitch; /* of a kernel position's channels, of a column */
 } pack_job;
 
+static void shorten(void *values, int64_t n)
+{
+    for (float *v = values, *end = v + n; v < end; v++)
+        *v = cm_gpu_shortened(*v);
+}
+
 /* Output channels [begin, end). */
 static void pack_channels(void *arg, int64_t begin, int64_t end)
 {
@@ -122,6 +129,7 @@ static void pack_channels(void *arg, int64_t begin, int64_t end)
     size_t size = cm_dtype_size(w->dtype);
     int64_t inputs = c->c_in / c->groups, outputs = c->c_out / c->groups,
             taps = cm_gpu_conv_taps(c);
+    bool shortened = cm_gpu_conv_arithmetic(j->p) == CM_ARITHMETIC_TF32;
     for (int64_t o = begin; o < end; o++) {
         /* Transposed: weights are [c_in, outputs of a group, kernel]. */
         int64_t first = c->transposed
@@ -137,6 +145,8 @@ static void pack_channels(void *arg, int64_t begin, int64_t end)
             to += (size_t)j->room * size;
         }
         memset(to, 0, (size_t)(j->pitch - taps * j->room) * size);
+        if (shortened)
+            shorten(j->to + (size_t)(o * j->pitch) * size, j->pitch);
     }
 }
 

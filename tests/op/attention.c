@@ -258,6 +258,14 @@ static const char *const by_groups[] = {
         2, 2, 64, 64) ", scale=0.125, is_causal=1, mask_value=-2, offsets=[0,128,256]}\nreturn y\n",
     "x: f16[1,150,384]\nr: f16[1,150,128]\ny, nk, nv = cameo.Attention(x, x, x | r) {" HEADS(
         2, 2, 64, 64) ", scale=0.125, offsets=[0,128,256]} then \"add x $0\"\nreturn y, nk, nv\n",
+    /* what is the same for all queries, over several tiles of keys */
+    "x: f16[1,500,384]\nm: bool[1,1,1,500]\ny = cameo.Attention(x, x, x, _, m) {" HEADS(
+        2, 2, 64, 64) ", scale=0.125, offsets=[0,128,256]}\nreturn y\n",
+    "x: bf16[1,500,384]\nm: bool[1,1,1,500]\nb: f16[1,2,1,500]\ny = cameo.Attention(x, x, x, b, m) "
+    "{" HEADS(2, 2, 64,
+              64) ", scale=0.125, softcap=1.5, is_causal=1, offsets=[0,128,256]}\nreturn y\n",
+    "x: f16[1,300,384]\nm: bool[1,1,1,300]\ny = cameo.Attention(x, x, x, _, m) {" HEADS(
+        2, 2, 64, 64) ", scale=0.125, is_causal=1, mask_value=-2, offsets=[0,128,256]}\nreturn y\n",
 };
 
 static void halves_by_groups(void **state)
@@ -271,6 +279,7 @@ static void halves_by_groups(void **state)
     check_with(by_groups[1], 2e-3, -1, 1, 400);
     check_with(by_groups[4], 2e-3, -1, 1, 400);
     check_with(by_groups[8], 2e-3, -1, 1, 400);
+    check_with(by_groups[15], 2e-3, -1, 1, 400);
 }
 
 /* NaN and infinities come out where the reference has them, and nowhere else. */

@@ -138,10 +138,15 @@ $(B)/tests/%: tests/%.c $(B)/libcameo.a
 	$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -MMD -MP -o $@ $< $(WHOLE) -lcmocka $(LDFLAGS) $(LDLIBS)
 
 # A driver without a GPU, and the compiler library whose kernels it can run.
-FAKE_CUDA := $(B)/tests/fake/libcuda.so.1 $(B)/tests/fake/ptx/libnvrtc.so.13
+FAKE_NONE := $(B)/tests/fake/libcublasLt.so.13 $(B)/tests/fake/libcudnn.so.9
+FAKE_CUDA := $(B)/tests/fake/libcuda.so.1 $(B)/tests/fake/ptx/libnvrtc.so.13 $(FAKE_NONE)
 $(B)/tests/fake/libcuda.so.1: tests/fake/libcuda.c tests/fake/kernels.c $(wildcard tests/fake/*.h) src/cuda/driver.h
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DFAKE_SOURCES='"$(abspath tests/fake)"' -shared -o $@ $(filter %.c,$^) $(LDFLAGS) -ldl -pthread
+# The real ones would call the driver for what it does not have: these have nothing to call.
+$(FAKE_NONE):
+	@mkdir -p $(@D)
+	$(CC) -shared -o $@ -x c /dev/null
 $(B)/tests/fake/ptx/libnvrtc.so.13: tests/fake/libnvrtc.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -shared -o $@ $< $(LDFLAGS) -ldl

@@ -184,10 +184,8 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
     cm_buf_init(&b, cx->allocator);
     cm_cuda_attention_text(&b, p, t, a, vectors);
     cm_buf_printf(&b, "#define THREADS %d\n#define BLOCK_ROWS %d\n", t->threads, t->rows);
-    cm_kernel_text text = {.file = t->file, .defines = cm_buf_text(&b), .entry = "attention"};
-    cm_status st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &text, t->shared, out);
-    cm_buf_deinit(&b);
-    return st;
+    cm_kernel_text text = {.file = t->file, .entry = "attention"};
+    return cm_gpu_kernel_with(cx, d, &b, text, t->shared, out);
 }
 
 cm_status cm_cuda_attention_around_ready(cm_ctx *cx, cm_device *d, const cm_problem *p,

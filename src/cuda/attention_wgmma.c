@@ -250,11 +250,8 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const se
                   "#define Y_VECTORS %d\n#define KEYED %d\n",
                   s->groups, s->stages, s->per_multiprocessor, hands_out_vectors(p),
                   is_keyed(p, t));
-    cm_kernel_text text = {t->file, cm_buf_text(&b), "attention", true};
-    cm_status st =
-        b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &text, t->shared, &to->kernel);
-    cm_buf_deinit(&b);
-    return st;
+    cm_kernel_text text = {.file = t->file, .entry = "attention", .needs_a = true};
+    return cm_gpu_kernel_with(cx, d, &b, text, t->shared, &to->kernel);
 }
 
 cm_status cm_cuda_attention_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena,

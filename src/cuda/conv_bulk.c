@@ -181,13 +181,10 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
                   "#define PER_MULTIPROCESSOR %d\n#define A_ACROSS 0\n#define B_ACROSS 0\n"
                   "#define TOGETHER %d\n#define B_EARLY 1\n#define PIXELS 1\n#define SPLITS %d\n",
                   w->per_multiprocessor, w->together, w->splits);
-    cm_status st = text.failed ? cm_fail_memory(cx)
-                               : cm_gpu_kernel(cx, d,
-                                               &(cm_kernel_text){"matmul_wgmma", cm_buf_text(&text),
-                                                                 "matmul_wgmma", true},
-                                               s->grid.shared, &s->kernel);
-    cm_buf_deinit(&text);
-    return st;
+    return cm_gpu_kernel_with(
+        cx, d, &text,
+        (cm_kernel_text){.file = "matmul_wgmma", .entry = "matmul_wgmma", .needs_a = true},
+        s->grid.shared, &s->kernel);
 }
 
 cm_status cm_cuda_conv_bulk_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,

@@ -147,14 +147,9 @@ cm_status cm_cuda_conv_narrow_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, c
     cm_buf_init(&text, cx->allocator);
     cm_finish_text(&s->finish, p, cm_gpu_conv_bias(p, &room), &text);
     put_text(p, own, &text);
-    cm_status st =
-        text.failed
-            ? cm_fail_memory(cx)
-            : cm_gpu_kernel(cx, d,
-                            &(cm_kernel_text){"conv_narrow", cm_buf_text(&text), "conv_narrow"},
-                            s->grid.shared, &s->kernel);
-    cm_buf_deinit(&text);
-    return st;
+    return cm_gpu_kernel_with(cx, d, &text,
+                              (cm_kernel_text){.file = "conv_narrow", .entry = "conv_narrow"},
+                              s->grid.shared, &s->kernel);
 }
 
 cm_status cm_cuda_conv_narrow_run(const cm_run *r)

@@ -95,15 +95,11 @@ cm_status cm_cuda_conv_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, co
     cm_wgmma_text(&w, &shared, s->dtype, false, false, &text);
     cm_buf_printf(&text, "#define TRANSPOSED %d\n#define VOLUME %d\n", p->as.conv.transposed,
                   cm_gpu_conv_volume(p));
-    cm_status st =
-        text.failed
-            ? cm_fail_memory(cx)
-            : cm_gpu_kernel(cx, d,
-                            &(cm_kernel_text){"conv_wgmma", cm_buf_text(&text), "conv_wgmma", true},
-                            s->grid.shared, &s->kernel);
-    cm_buf_deinit(&text);
     *state = s;
-    return st;
+    return cm_gpu_kernel_with(
+        cx, d, &text,
+        (cm_kernel_text){.file = "conv_wgmma", .entry = "conv_wgmma", .needs_a = true},
+        s->grid.shared, &s->kernel);
 }
 
 cm_status cm_cuda_conv_wgmma_run(const cm_run *r)

@@ -32,6 +32,9 @@ typedef struct cm_kernel cm_kernel;
  * fails with a sentence. Safe to call from several threads. `shared`: dynamic bytes a launch will ask for. */
 cm_status cm_gpu_kernel(cm_ctx *cx, cm_device *d, const cm_kernel_text *t, size_t shared,
                         const cm_kernel **out) CM_MUST_USE;
+/* The same with the definitions that were put together, which are released. */
+cm_status cm_gpu_kernel_with(cm_ctx *cx, cm_device *d, cm_buf *defines, cm_kernel_text t,
+                             size_t shared, const cm_kernel **out) CM_MUST_USE;
 
 /* A table of a problem's sizes in the device's memory, for `ready`: equal ones are there once, as long as the
  * device. A class without a device: NULL. */

@@ -116,6 +116,15 @@ cm_status cm_gpu_kernel(cm_ctx *cx, cm_device *d, const cm_kernel_text *t, size_
     return st;
 }
 
+cm_status cm_gpu_kernel_with(cm_ctx *cx, cm_device *d, cm_buf *defines, cm_kernel_text t,
+                             size_t shared, const cm_kernel **out)
+{
+    t.defines = cm_buf_text(defines);
+    cm_status st = defines->failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, shared, out);
+    cm_buf_deinit(defines);
+    return st;
+}
+
 void cm_kernels_release(cm_device *d)
 {
     while (d->kernels) {

@@ -96,13 +96,8 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
                   "#define B_EARLY %d\n",
                   cm_element_text(p->in[0]->dtype), rows, is_across(p, v), splits,
                   p->constant[v->b]);
-    cm_status st = text.failed ? cm_fail_memory(cx)
-                               : cm_gpu_kernel(cx, d,
-                                               &(cm_kernel_text){"matmul_few", cm_buf_text(&text),
-                                                                 "matmul_few", false},
-                                               0, &s->kernel);
-    cm_buf_deinit(&text);
-    return st;
+    return cm_gpu_kernel_with(
+        cx, d, &text, (cm_kernel_text){.file = "matmul_few", .entry = "matmul_few"}, 0, &s->kernel);
 }
 
 cm_status cm_cuda_matmul_few_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,

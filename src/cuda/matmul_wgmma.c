@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/size.h"
 #include "cuda/matmul.h"
+#include "cuda/shorten.h"
 #include "cuda/wgmma.h"
 
 /* As kernels/matmul_wgmma.cu has it. */
@@ -53,7 +54,7 @@ static void turn_lines(void *arg, int64_t begin, int64_t end)
     const turn_job *j = arg;
     for (int64_t i = begin; i < end; i++)
         for (int64_t k = 0; k < j->pitch; k++)
-            j->to[i * j->pitch + k] = k < j->k ? j->from[k * j->lines + i] : 0;
+            j->to[i * j->pitch + k] = k < j->k ? cm_gpu_shortened(j->from[k * j->lines + i]) : 0;
 }
 
 void cm_cuda_matmul_wgmma_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
@@ -161,13 +162,10 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
                   "#define TOGETHER %d\n#define B_EARLY %d\n#define SPLITS %d\n",
                   w->per_multiprocessor, a.across, b.across, w->together, p->constant[v->b],
                   w->splits);
-    cm_status st = text.failed ? cm_fail_memory(cx)
-                               : cm_gpu_kernel(cx, d,
-                                               &(cm_kernel_text){"matmul_wgmma", cm_buf_text(&text),
-                                                                 "matmul_wgmma", true},
-                                               s->grid.shared, &s->kernel);
-    cm_buf_deinit(&text);
-    return st;
+    return cm_gpu_kernel_with(
+        cx, d, &text,
+        (cm_kernel_text){.file = "matmul_wgmma", .entry = "matmul_wgmma", .needs_a = true},
+        s->grid.shared, &s->kernel);
 }
 
 cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,

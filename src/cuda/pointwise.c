@@ -347,10 +347,8 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
                         .threads = {CM_GPU_THREADS}};
     cm_buf_init(&text, cx->allocator);
     put_text(&text, p, &f);
-    cm_kernel_text t = {.file = "pointwise", .defines = cm_buf_text(&text), .entry = "pointwise"};
-    cm_status st = text.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, &s->kernel);
-    cm_buf_deinit(&text);
-    return st;
+    return cm_gpu_kernel_with(
+        cx, d, &text, (cm_kernel_text){.file = "pointwise", .entry = "pointwise"}, 0, &s->kernel);
 }
 
 static cm_status run(const cm_run *r)

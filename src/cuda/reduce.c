@@ -339,11 +339,8 @@ static cm_status find_kernel(cm_ctx *cx, cm_device *d, const cm_problem *p, cons
     cm_buf text;
     cm_buf_init(&text, cx->allocator);
     put_text(&text, p, f, join);
-    cm_kernel_text t = {
-        .file = "reduce", .defines = cm_buf_text(&text), .entry = join ? "reduce_join" : "reduce"};
-    cm_status st = text.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, out);
-    cm_buf_deinit(&text);
-    return st;
+    cm_kernel_text t = {.file = "reduce", .entry = join ? "reduce_join" : "reduce"};
+    return cm_gpu_kernel_with(cx, d, &text, t, 0, out);
 }
 
 static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,

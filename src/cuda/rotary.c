@@ -121,11 +121,9 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
                         .overlaps = true};
     cm_buf_init(&b, cx->allocator);
     put_text(&b, p, cm_gpu_is_wide(s->args.pairs));
-    cm_kernel_text t = {.file = "rotary", .defines = cm_buf_text(&b), .entry = "rotary"};
-    cm_status st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, &s->kernel);
-    cm_buf_deinit(&b);
     *out = s;
-    return st;
+    return cm_gpu_kernel_with(cx, d, &b, (cm_kernel_text){.file = "rotary", .entry = "rotary"}, 0,
+                              &s->kernel);
 }
 
 static cm_status run(const cm_run *r)

@@ -133,10 +133,7 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
                   "#define FULL %d\n",
                   vectors, threads, rows_of(threads), held,
                   vectors && p->as.rows.cols == (int64_t)held * vector_of(p) * threads);
-    cm_kernel_text t = {.file = "rows", .defines = cm_buf_text(&b), .entry = entry};
-    cm_status st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, out);
-    cm_buf_deinit(&b);
-    return st;
+    return cm_gpu_kernel_with(cx, d, &b, (cm_kernel_text){.file = "rows", .entry = entry}, 0, out);
 }
 
 static void set_tables(const cm_problem *p, cm_rows_args *a)

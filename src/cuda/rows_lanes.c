@@ -97,11 +97,9 @@ cm_status cm_cuda_lanes_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const c
     cm_buf_init(&b, cx->allocator);
     cm_cuda_rows_text(&b, p, &s->args);
     cm_buf_printf(&b, "#define WAYS %d\n#define HELD %d\n", ways_of(p), held_of(p));
-    cm_kernel_text t = {.file = "rows_lanes", .defines = cm_buf_text(&b), .entry = "rows_lanes"};
-    cm_status st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, &s->kernel);
-    cm_buf_deinit(&b);
     *out = s;
-    return st;
+    return cm_gpu_kernel_with(
+        cx, d, &b, (cm_kernel_text){.file = "rows_lanes", .entry = "rows_lanes"}, 0, &s->kernel);
 }
 
 cm_status cm_cuda_lanes_run(const cm_run *r)

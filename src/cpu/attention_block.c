@@ -77,7 +77,8 @@ static void multiply_keys(const block *b, int64_t from, int64_t n, const float *
                                  .c = b->w->s + at * j->s_ld + c,
                                  .ldc = j->s_ld,
                                  .n = (int)cm_min_i64(nr, n - c),
-                                 .alpha = j->a->scale};
+                                 .alpha = j->a->scale,
+                                 .near = true};
             j->g->rows[m](&tile);
         }
 }
@@ -132,7 +133,8 @@ static void multiply_values(const block *b, int64_t from, int64_t n, const float
                                      .ldc = j->o_ld,
                                      .n = nr,
                                      .alpha = 1,
-                                     .add = from + l > 0};
+                                     .add = from + l > 0,
+                                     .near = true};
                 j->g->rows[m](&tile);
             }
     }

@@ -60,17 +60,16 @@ double cm_cpu_conv_product_f32_cost(const cm_problem *p, const cm_knobs *k)
     double pack = (double)cm_conv_pixels(c) * sums / 6;
     cm_matmul_grid grid = grid_of(p, p->threads);
     double pieces = (double)(grid.rows * grid.cols);
-    return 600 +
-           (compute + memory + pack) / (grid.workers > 1 ? cm_cpu_speedup(p, pieces) : 1);
+    return 600 + (compute + memory + pack) / (grid.workers > 1 ? cm_cpu_speedup(p, pieces) : 1);
 }
 
 size_t cm_cpu_conv_product_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
 {
     (void)k;
     const cm_conv *c = &p->as.conv;
-    return input != 1 ? 0
-                      : (size_t)cm_gemm_f32_packed_b(kernel(p), depth_of(c), c->c_out) *
-                            sizeof(float);
+    return input != 1
+               ? 0
+               : (size_t)cm_gemm_f32_packed_b(kernel(p), depth_of(c), c->c_out) * sizeof(float);
 }
 
 void cm_cpu_conv_product_f32_pack(const cm_problem *p, const cm_knobs *k, int input,
@@ -98,8 +97,8 @@ static room room_of(const cm_problem *p)
     room r = {.patches = cm_round_up((size_t)(c->c_in + c->c_out) * sizeof(float), 64)};
     r.weights =
         r.patches + cm_round_up((size_t)(cm_conv_pixels(c) * depth_of(c)) * sizeof(float), 64);
-    r.all = r.weights +
-            (cm_conv_packs_in_run(p) ? cm_cpu_conv_product_f32_pack_bytes(p, NULL, 1) : 0);
+    r.all =
+        r.weights + (cm_conv_packs_in_run(p) ? cm_cpu_conv_product_f32_pack_bytes(p, NULL, 1) : 0);
     return r;
 }
 

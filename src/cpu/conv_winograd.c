@@ -184,7 +184,8 @@ static void multiply_position(const cm_winograd_plan *g, int64_t tiles, int64_t 
                           .ldc = g->m_tile,
                           .n = f->nr,
                           .alpha = 1,
-                          .add = onto};
+                          .add = onto,
+                          .near = true};
         if (ahead && cut < AHEAD_EVERY) {
             t.ahead = ahead + cut * (k / AHEAD_EVERY) * f->nr;
             t.ahead_step = f->nr * (int64_t)sizeof(float);

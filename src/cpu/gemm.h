@@ -38,6 +38,7 @@ typedef struct cm_gemm_tile {
     int n; /* columns that are stored, 1..nr (of a wide tile: of all its panels) */
     float alpha;
     bool add;                    /* onto what is in c */
+    bool near;                   /* c is in the cache, so that it is not asked for */
     const cm_simple_epilogue *e; /* NULL: none */
     int64_t row, col;            /* of c[0][0], as e counts them */
     /* What a later tile wants in the cache: a row of nr floats is asked for every 4 of k, `ahead_step` bytes

@@ -41,8 +41,15 @@ typedef struct {
     bool residual;
 } asked;
 
+VINLINE asked ask_ahead(const cm_gemm_tile *t)
+{
+    return (asked){t->ahead ? t->ahead : (const char *)t->b, t->ahead_step, INT64_MAX, false};
+}
+
 VINLINE asked ask_first(const cm_gemm_tile *t, int mr)
 {
+    if (t->near)
+        return ask_ahead(t);
     return (asked){(const char *)t->c, t->ldc * 4, mr, t->e && t->e->residual};
 }
 
@@ -56,7 +63,7 @@ VINLINE void ask_next(const cm_gemm_tile *t, int mr, asked *q)
         int64_t ld = t->e->residual_ld;
         *q = (asked){(const char *)(t->e->residual + t->row * ld + t->col), ld * 4, mr, false};
     } else {
-        *q = (asked){t->ahead ? t->ahead : (const char *)t->b, t->ahead_step, INT64_MAX, false};
+        *q = ask_ahead(t);
     }
 }
 

@@ -98,6 +98,19 @@ VINLINE void strip_end(const cm_gemm_tile *t, int64_t row, int nv, bool half, st
     }
 }
 
+/* A row of what the tile finishes with, every 4 of k: of C and of the residual in turns. */
+VINLINE void strip_ask(const cm_gemm_tile *t, int64_t row, int64_t run, int64_t l)
+{
+    const cm_simple_epilogue *e = t->e;
+    if (run > 0 || l >= 4 * GEMM_MR)
+        return;
+    row += l / 4;
+    if (l % 4 == 0)
+        ask((const char *)(t->c + row * t->ldc));
+    else if (e->residual)
+        ask((const char *)(e->residual + (t->row + row) * e->residual_ld + t->col));
+}
+
 /* nv vectors and perhaps a half; constants where this is inlined. */
 VINLINE void strip_columns(const cm_gemm_tile *t, int nv, bool half)
 {
@@ -113,6 +126,7 @@ VINLINE void strip_columns(const cm_gemm_tile *t, int nv, bool half)
                 p[i / 3] = t->rows[r] + (row + i) * apart;
             int64_t l = 0;
             for (; l + 2 <= k; l += 2, b += 2 * ldb) {
+                strip_ask(t, row, r, l);
                 strip_step(nv, half, &a, b, p, apart, l);
                 strip_step(nv, half, &a, b + ldb, p, apart, l + 1);
             }

@@ -6,13 +6,14 @@
 /* clang-format off */
 #define ALL(stem) CM_HAS_WORKSPACE(stem), CM_HAS_PACK(stem)
 static const cm_tactic rows[] = {
-    CM_ROW(conv_depthwise_f32, GENERIC, ALL(conv_depthwise_f32)),
+    CM_ROW(conv_depthwise_f32, GENERIC, ALL(conv_depthwise_f32), CM_HAS_BAND(conv_depthwise_f32)),
     CM_ROW(conv_depthwise_planes_f32, GENERIC, CM_HAS_WORKSPACE(conv_depthwise_planes_f32)),
     CM_ROW(conv_winograd_f4, GENERIC, ALL(conv_winograd_f4), CM_HAS_KNOBS(conv_winograd_f4)),
     CM_ROW(conv_winograd_f6, GENERIC, ALL(conv_winograd_f6), CM_HAS_KNOBS(conv_winograd_f6)),
     CM_ROW(conv_winograd_f2, GENERIC, ALL(conv_winograd_f2), CM_HAS_KNOBS(conv_winograd_f2)),
-    CM_ROW(conv_lines_f32, GENERIC, ALL(conv_lines_f32), CM_HAS_KNOBS(conv_lines_f32)),
-    CM_ROW(conv_indirect_f32, GENERIC, ALL(conv_indirect_f32)),
+    CM_ROW(conv_lines_f32, GENERIC, ALL(conv_lines_f32), CM_HAS_KNOBS(conv_lines_f32),
+           CM_HAS_BAND(conv_lines_f32)),
+    CM_ROW(conv_indirect_f32, GENERIC, ALL(conv_indirect_f32), CM_HAS_BAND(conv_indirect_f32)),
     CM_ROW(conv_product_f32, GENERIC, ALL(conv_product_f32)),
     CM_ROW(conv_shifted_f32, GENERIC, CM_HAS_WORKSPACE(conv_shifted_f32),
            CM_HAS_PACK(conv_planes_f32)),

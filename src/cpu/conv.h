@@ -39,6 +39,10 @@ CM_TACTIC_KNOBS(conv_winograd_f2);
 CM_TACTIC_KNOBS(conv_lines_f32);
 CM_TACTIC_KNOBS(conv_half);
 
+CM_TACTIC_BAND(conv_depthwise_f32);
+CM_TACTIC_BAND(conv_lines_f32);
+CM_TACTIC_BAND(conv_indirect_f32);
+
 /* How an activation [n, c, spatial...] lies in memory; both where they are the same. */
 typedef enum { CM_CONV_ROW_MAJOR = 1, CM_CONV_CHANNELS_LAST = 2 } cm_conv_layout;
 int cm_conv_layout_of(const cm_tensor *t); /* a set of cm_conv_layout; 0: strided in another way */
@@ -83,9 +87,14 @@ static inline int64_t cm_conv_taps(const cm_conv *c)
 {
     return c->kernel[0] * c->kernel[1] * c->kernel[2];
 }
-static inline int64_t cm_conv_pixels(const cm_conv *c) /* of the output, all images */
+static inline int64_t
+cm_conv_rows(const cm_conv *c) /* of the output along its last axis, all images */
 {
-    return c->n * c->out[0] * c->out[1] * c->out[2];
+    return c->n * c->out[0] * c->out[1];
+}
+static inline int64_t cm_conv_pixels(const cm_conv *c)
+{
+    return cm_conv_rows(c) * c->out[2];
 }
 
 /* Is every window one pixel, and every pixel a window? */

@@ -19,8 +19,9 @@ typedef struct {
     const float *x, *w;
     float *y; /* NULL: the output is not float32 */
     row_fn kernel;
-    cm_conv_sink sink;
+    const cm_conv_sink *sink;
     int64_t chunks, chunk; /* of channels */
+    int64_t first, rows;   /* rows of the output to be done */
 } job;
 
 static int64_t padded(int64_t channels)
@@ -120,7 +121,7 @@ static void row_in_pieces(const job *j, int64_t row, int64_t c0, cm_depthwise_ro
         a->end = at + PIECE < width ? at + PIECE : width;
         a->y = j->y ? j->y + (first + at) * a->y_ld + c0 : buffer;
         j->kernel(a);
-        cm_epilogue_tile(&j->sink.plan, first + at, c0, a->end - at, a->channels, a->y, a->y_ld);
+        cm_epilogue_tile(&j->sink->plan, first + at, c0, a->end - at, a->channels, a->y, a->y_ld);
     }
 }
 
@@ -128,8 +129,7 @@ static void some_rows(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
     const cm_conv *c = j->c;
-    int64_t rows = c->n * c->out[0] * c->out[1];
-    const cm_simple_epilogue *e = &j->sink.e;
+    const cm_simple_epilogue *e = &j->sink->e;
     cm_depthwise_row a = {.x_ld = c->c_in,
                           .w_ld = padded(c->c_in),
                           .y_ld = j->y ? c->c_in : CHUNK,
@@ -142,12 +142,12 @@ static void some_rows(void *arg, int64_t begin, int64_t end)
                           .lo = e->lo,
                           .hi = e->hi};
     for (int64_t u = begin; u < end; u++) {
-        int64_t row = u % rows, c0 = u / rows * j->chunk, y = row % c->out[1];
+        int64_t row = j->first + u % j->rows, c0 = u / j->rows * j->chunk, y = row % c->out[1];
         int64_t z = row / c->out[1] % c->out[0], n = row / c->out[1] / c->out[0];
         a.channels = c->c_in - c0 < j->chunk ? c->c_in - c0 : j->chunk;
         a.bias = e->bias ? e->bias + c0 : NULL;
         window_rows(j, n, z, y, c0, &a);
-        if (!j->sink.simple) {
+        if (!j->sink->simple) {
             row_in_pieces(j, row, c0, &a);
             continue;
         }
@@ -169,14 +169,24 @@ static row_fn kernel_for(int level)
 
 cm_status cm_cpu_conv_depthwise_f32_run(const cm_run *r)
 {
+    cm_cpu_conv_depthwise_f32_band(r, 0, cm_conv_rows(&r->p->as.conv));
+    return CM_OK;
+}
+
+void cm_cpu_conv_depthwise_f32_band(const cm_run *r, int64_t begin, int64_t end)
+{
     const cm_problem *p = r->p;
     const cm_conv *c = &p->as.conv;
+    cm_conv_sink sink;
     job j = {.c = c,
+             .sink = &sink,
              .x = r->in[0],
              .w = r->in[1],
              .y = p->out[0]->dtype == CM_F32 ? r->out[0] : NULL,
-             .kernel = kernel_for(p->target.level)};
-    cm_conv_sink_init(&j.sink, r, r->workspace);
+             .kernel = kernel_for(p->target.level),
+             .first = begin,
+             .rows = end - begin};
+    cm_conv_sink_init(&sink, r, r->workspace);
     if (cm_conv_packs_in_run(p)) {
         float *packed = (float *)((char *)r->workspace + bias_bytes(c));
         cm_cpu_conv_depthwise_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);
@@ -184,8 +194,8 @@ cm_status cm_cpu_conv_depthwise_f32_run(const cm_run *r)
     }
     j.chunks = (c->c_in + CHUNK - 1) / CHUNK;
     j.chunk = padded((c->c_in + j.chunks - 1) / j.chunks);
-    int64_t units = c->n * c->out[0] * c->out[1] * j.chunks;
-    double unit_ns = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) / (double)units;
+    int64_t units = j.rows * j.chunks;
+    double unit_ns =
+        cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) / (double)(cm_conv_rows(c) * j.chunks);
     cm_parallel(r->threads, units, 1 + (int64_t)(5000 / (unit_ns + 1)), some_rows, &j);
-    return CM_OK;
 }

@@ -28,8 +28,9 @@ typedef struct {
     const cm_gemm_f32_kernel *g;
     const float *x, *w, *zero;
     float *y;
-    cm_conv_sink sink;
-    int64_t taps, pixels, c_in, c_out;    /* channels of one group */
+    const cm_conv_sink *sink;
+    int64_t taps, c_in, c_out;            /* channels of one group */
+    int64_t first, pixels;                /* of the output, to be done */
     int64_t panels, panel;                /* of one group; floats of one panel */
     int64_t tiles, block, blocks, splits; /* tiles of pixels, in blocks; parts of the panels */
     int64_t strip;                        /* tiles of points that go together over the panels */
@@ -40,6 +41,11 @@ typedef struct {
 typedef struct {
     int64_t begin, end, first_tile, last_tile, group, first, last;
 } unit;
+
+static int64_t tile_begin(const job *j, int64_t tile)
+{
+    return j->first + cm_gemm_tile_begin(j->pixels, j->tiles, tile);
+}
 
 static int64_t l2_floats(void)
 {
@@ -155,11 +161,11 @@ static cm_gemm_tile tile_of(const job *j, const unit *u, int64_t pixel, int64_t 
 static void finish(const job *j, const unit *u, int64_t pixel, int64_t m, int64_t first,
                    int64_t last)
 {
-    if (j->sink.simple)
+    if (j->sink->simple)
         return;
     int64_t col = u->group * j->c_out + first * j->g->nr;
     int64_t n = cm_min_i64(last * j->g->nr, j->c_out) - first * j->g->nr;
-    cm_epilogue_tile(&j->sink.plan, pixel, col, m, n, j->y + pixel * j->c->c_out + col,
+    cm_epilogue_tile(&j->sink->plan, pixel, col, m, n, j->y + pixel * j->c->c_out + col,
                      j->c->c_out);
 }
 
@@ -174,7 +180,7 @@ static void one_tile(const job *j, const unit *u, int64_t tap, int64_t taps, int
     t.rows_step = u->end - u->begin;
     t.b += tap * j->c_in * j->g->nr;
     t.add = tap > 0;
-    t.e = tap + taps == j->taps ? &j->sink.e : NULL;
+    t.e = tap + taps == j->taps ? &j->sink->e : NULL;
     j->g->rows[m](&t);
 }
 
@@ -188,7 +194,7 @@ static void one_strip(const job *j, const unit *u, int64_t pixel, int64_t m, int
     t.k = j->c_in;
     t.rows = &x;
     t.rows_apart = j->c->c_in;
-    t.e = &j->sink.e;
+    t.e = &j->sink->e;
     t.tiles = t.n % g->strip_step ? 0 : m / g->mr;
     if (t.tiles)
         g->strip(&t);
@@ -217,8 +223,8 @@ static void tile_by_tile(const job *j, const unit *u, int64_t tap, int64_t taps,
                          const float *const *rows)
 {
     for (int64_t tile = u->first_tile; tile < u->last_tile; tile++) {
-        int64_t pixel = cm_gemm_tile_begin(j->pixels, j->tiles, tile);
-        int64_t m = cm_gemm_tile_begin(j->pixels, j->tiles, tile + 1) - pixel;
+        int64_t pixel = tile_begin(j, tile);
+        int64_t m = tile_begin(j, tile + 1) - pixel;
         for (int64_t panel = u->first; panel < u->last; panel++)
             one_tile(j, u, tap, taps, pixel, m, panel, rows);
         if (tap + taps == j->taps)
@@ -231,8 +237,8 @@ static void panel_by_panel(const job *j, const unit *u, int64_t tap, int64_t tap
 {
     for (int64_t panel = u->first; panel < u->last; panel++) {
         for (int64_t tile = u->first_tile; tile < u->last_tile; tile++) {
-            int64_t pixel = cm_gemm_tile_begin(j->pixels, j->tiles, tile);
-            int64_t m = cm_gemm_tile_begin(j->pixels, j->tiles, tile + 1) - pixel;
+            int64_t pixel = tile_begin(j, tile);
+            int64_t m = tile_begin(j, tile + 1) - pixel;
             one_tile(j, u, tap, taps, pixel, m, panel, rows);
             if (tap + taps == j->taps)
                 finish(j, u, pixel, m, panel, panel + 1);
@@ -278,7 +284,7 @@ static void staged(const job *j, const unit *u)
                 t.rows = rows;
                 t.b += (tap * j->c_in + l) * j->g->nr;
                 t.add = tap + l > 0;
-                t.e = last ? &j->sink.e : NULL;
+                t.e = last ? &j->sink->e : NULL;
                 j->g->rows[m](&t);
             }
         }
@@ -293,8 +299,8 @@ static void some_units(void *arg, int64_t begin, int64_t end)
         int64_t block = i % j->blocks, rest = i / j->blocks;
         int64_t split = rest % j->splits, first = block * j->block;
         int64_t last = cm_min_i64(first + j->block, j->tiles);
-        unit u = {.begin = cm_gemm_tile_begin(j->pixels, j->tiles, first),
-                  .end = cm_gemm_tile_begin(j->pixels, j->tiles, last),
+        unit u = {.begin = tile_begin(j, first),
+                  .end = tile_begin(j, last),
                   .first_tile = first,
                   .last_tile = last,
                   .group = rest / j->splits,
@@ -320,7 +326,7 @@ static void divide(job *j, int threads)
     j->tiles = cm_gemm_tiles(j->pixels, j->g->mr);
     j->block = cm_min_i64(POINTERS / (j->g->mr * j->taps), l2_floats() / 4 / (j->g->mr * j->c_in));
     j->block = j->stage || j->block < 1 ? 1 : j->block;
-    int64_t results = j->sink.simple ? l2_floats() / 4 : STRIP_OUT;
+    int64_t results = j->sink->simple ? l2_floats() / 4 : STRIP_OUT;
     j->strip = cm_min_i64(STRIP_IN / j->c_in, results / j->c_out) / j->g->mr;
     j->strip = j->panels_stay ? cm_max_i64(j->strip, 1) : j->block;
     int64_t pieces = threads > 1 ? 4 * threads : 1;
@@ -335,16 +341,25 @@ static void divide(job *j, int threads)
 
 cm_status cm_cpu_conv_indirect_f32_run(const cm_run *r)
 {
+    cm_cpu_conv_indirect_f32_band(r, 0, cm_conv_rows(&r->p->as.conv));
+    return CM_OK;
+}
+
+void cm_cpu_conv_indirect_f32_band(const cm_run *r, int64_t begin, int64_t end)
+{
     const cm_problem *p = r->p;
     const cm_conv *c = &p->as.conv;
+    cm_conv_sink sink;
     job j = {.c = c,
+             .sink = &sink,
              .g = cm_gemm_f32_kernel_of(p->target.level),
              .x = r->in[0],
              .w = r->in[1],
              .zero = r->workspace,
              .y = r->out[0],
              .taps = cm_conv_taps(c),
-             .pixels = cm_conv_pixels(c),
+             .first = begin * c->out[2],
+             .pixels = (end - begin) * c->out[2],
              .c_in = c->c_in / c->groups,
              .c_out = c->c_out / c->groups,
              .panel = panel_floats(p),
@@ -353,7 +368,7 @@ cm_status cm_cpu_conv_indirect_f32_run(const cm_run *r)
     j.panels = cm_ceil_div(j.c_out, j.g->nr);
     float *zero = r->workspace;
     memset(zero, 0, (size_t)j.c_in * sizeof *zero);
-    cm_conv_sink_init(&j.sink, r, zero + j.c_in);
+    cm_conv_sink_init(&sink, r, zero + j.c_in);
     if (cm_conv_packs_in_run(p)) {
         float *packed = zero + zero_and_bias(c) / sizeof *zero;
         cm_cpu_conv_indirect_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);
@@ -361,7 +376,7 @@ cm_status cm_cpu_conv_indirect_f32_run(const cm_run *r)
     }
     divide(&j, cm_threads_count(r->threads));
     int64_t units = j.blocks * j.splits * c->groups;
-    double ns = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) / (double)units;
+    double ns = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) / (double)units *
+                (double)j.pixels / (double)cm_conv_pixels(c);
     cm_parallel(r->threads, units, 1 + (int64_t)(5000 / (ns + 1)), some_units, &j);
-    return CM_OK;
 }

@@ -40,6 +40,7 @@ typedef struct {
     const float *x, *w;
     float *y, *buffers;
     const cm_conv_sink *sink;
+    int64_t first, rows; /* of the output, to be done */
     int64_t units, slots;
 } job;
 
@@ -301,19 +302,26 @@ static void some_slots(void *arg, int64_t begin, int64_t end)
     for (int64_t s = begin; s < end; s++) {
         int64_t last = (s + 1) * j->units / j->slots;
         for (int64_t u = s * j->units / j->slots; u < last; u++) {
-            int64_t x = u % j->f.pieces * j->f.piece, row = u / j->f.pieces;
+            int64_t x = u % j->f.pieces * j->f.piece, rest = u / j->f.pieces;
+            int64_t row = j->first + rest % j->rows;
             piece q = {.ox = x,
                        .pixels = cm_min_i64(j->f.piece, c->out[2] - x),
                        .oy = row % c->out[1],
                        .oz = row / c->out[1] % c->out[0],
-                       .n = row / c->out[1] / c->out[0] % c->n,
-                       .group = row / c->out[1] / c->out[0] / c->n};
+                       .n = row / c->out[1] / c->out[0],
+                       .group = rest / j->rows};
             one_piece(j, &q, j->buffers + s * j->f.chunk * j->f.ld);
         }
     }
 }
 
 cm_status cm_cpu_conv_lines_f32_run(const cm_run *r)
+{
+    cm_cpu_conv_lines_f32_band(r, 0, cm_conv_rows(&r->p->as.conv));
+    return CM_OK;
+}
+
+void cm_cpu_conv_lines_f32_band(const cm_run *r, int64_t begin, int64_t end)
 {
     const cm_problem *p = r->p;
     const cm_conv *c = &p->as.conv;
@@ -326,7 +334,9 @@ cm_status cm_cpu_conv_lines_f32_run(const cm_run *r)
              .w = r->in[1],
              .y = r->out[0],
              .sink = &sink,
-             .buffers = (float *)(space + bias_bytes(c))};
+             .buffers = (float *)(space + bias_bytes(c)),
+             .first = begin,
+             .rows = end - begin};
     int64_t threads = cm_min_i64(p->threads > 1 ? p->threads : 1, cm_threads_count(r->threads));
     cm_conv_sink_init(&sink, r, (float *)space);
     if (cm_conv_packs_in_run(p)) {
@@ -335,10 +345,10 @@ cm_status cm_cpu_conv_lines_f32_run(const cm_run *r)
         cm_cpu_conv_lines_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);
         j.w = packed;
     }
-    j.units = c->n * c->groups * c->out[0] * c->out[1] * j.f.pieces;
-    j.slots = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) < 10000
+    j.units = c->groups * j.rows * j.f.pieces;
+    double share = (double)j.rows / (double)cm_conv_rows(c);
+    j.slots = share * cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) < 10000
                   ? 1
                   : cm_min_i64(threads > 1 ? SLOTS * threads : 1, j.units);
     cm_parallel(r->threads, j.slots, 1, some_slots, &j);
-    return CM_OK;
 }

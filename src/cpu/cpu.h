@@ -53,6 +53,7 @@ CM_CPU_TABLES(X)
 #define CM_TACTIC_KNOBS(stem) int cm_cpu_##stem##_knobs(const cm_problem *p, cm_knobs *out)
 #define CM_TACTIC_WORKSPACE(stem)                                                                  \
     size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k)
+#define CM_TACTIC_BAND(stem) void cm_cpu_##stem##_band(const cm_run *r, int64_t begin, int64_t end)
 #define CM_TACTIC_PACK(stem)                                                                       \
     size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);          \
     void cm_cpu_##stem##_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from, \
@@ -65,6 +66,7 @@ CM_CPU_TABLES(X)
     }
 #define CM_HAS_KNOBS(stem)     .knobs = cm_cpu_##stem##_knobs
 #define CM_HAS_WORKSPACE(stem) .workspace = cm_cpu_##stem##_workspace
+#define CM_HAS_BAND(stem)      .band = cm_cpu_##stem##_band
 #define CM_HAS_PACK(stem)      .pack_bytes = cm_cpu_##stem##_pack_bytes, .pack = cm_cpu_##stem##_pack
 
 /* For cost functions: what one core of this class can do, in operations (a multiply-add is two) and

@@ -106,6 +106,10 @@ typedef struct cm_tactic {
                  cm_threads *threads);
     /* Fails only for what data alone can show. */
     cm_status (*run)(const cm_run *r);
+    /* CONV on the CPU, NULL: not to be had. Rows [begin, end) of the output's axis 2 alone, the problem being of one
+     * image with two spatial axes. Only those rows of output 0, and the rows of input 0 under them, are
+     * there: both pointers say where row 0 would be. */
+    void (*band)(const cm_run *r, int64_t begin, int64_t end);
     /* Devices only, NULL: nothing to do. When sizes are bound: compiles and loads what `run` launches;
      * *state lives in `arena` as long as the problem. */
     cm_status (*ready)(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,

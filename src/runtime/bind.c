@@ -1,5 +1,6 @@
 /* bind.c -- input shapes give symbols their values; then memory is planned.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/bands.h"
 #include "runtime/binding.h"
 #include "runtime/device.h"
 
@@ -109,11 +110,11 @@ static bool bytes_of(const cm_context *c, const cm_type *t, size_t *bytes)
 /* What bound steps need while they run. */
 static int add_workspace(cm_context *c, const cm_ready_step *s, int n)
 {
-    size_t bytes = c->solutions[s->index].workspace;
+    size_t bytes = cm_chain_workspace(c, &c->solutions[s->index]);
     if (c->solutions[s->index].way == CM_WAY_LATE || !bytes)
         return n;
-    int last = s->end;
     const cm_solution *sol = &c->solutions[s->index];
+    int last = sol->until > s->end ? sol->until : s->end;
     if (sol->way == CM_WAY_VIEW) /* what it made of its input is its output */
         last = c->last[s->plan->out[0].value];
     c->interval_values[n] = -1 - s->index;
@@ -156,6 +157,7 @@ static int add_output(cm_context *c, const cm_ready_step *s, int32_t v, int n)
         return n;
     if (takes_over(c, s, v, bytes))
         return n;
+    bytes = cm_chain_bytes(c, &c->solutions[s->index], bytes);
     c->slots[v].interval = n;
     c->interval_values[n] = v;
     c->intervals[n] = (cm_interval){ev->first, c->last[v], bytes, 0};

@@ -5,7 +5,7 @@
  * suffices and the value's own room where not. A view costs nothing: its output is its input's memory
  * under another shape. What is not a plain tensor is copied into the slot's room at once, since
  * evaluators lend it. */
-#include "runtime/internal.h"
+#include "runtime/bands.h"
 
 #include <string.h>
 
@@ -201,8 +201,8 @@ static cm_status output_memory(cm_ctx *cx, cm_context *c, const cm_ready_step *s
     return give_memory(&user, cx, o, &slot->datum.tensor);
 }
 
-static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol,
-                            void *workspace)
+/* Returns the elements of all outputs. */
+static int64_t set_pointers(cm_context *c, const cm_ready_step *s, cm_solution *sol)
 {
     const cm_plan_step *p = s->plan;
     for (int i = 0; i < p->n_in; i++) {
@@ -219,28 +219,61 @@ static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, c
         sol->out_data[o] = c->slots[p->out[o].value].datum.tensor.data;
         elems += cm_tensor_elems(sol->p.out[o]);
     }
-    if (elems == 0)
+    return elems;
+}
+
+static cm_run run_of(cm_ctx *cx, const cm_context *c, const cm_solution *sol, void *workspace)
+{
+    return (cm_run){.cx = cx,
+                    .p = &sol->p,
+                    .k = &sol->choice.knobs,
+                    .in = sol->data,
+                    .out = sol->out_data,
+                    .operands = sol->data + sol->p.n_in,
+                    .workspace = workspace,
+                    .threads = c->threads};
+}
+
+/* Where nothing needs memory there is none. */
+static void *bound_workspace(const cm_context *c, const cm_solution *sol)
+{
+    return c->memory ? (unsigned char *)c->memory + sol->offset : NULL;
+}
+
+static cm_status bound_outputs(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
+{
+    for (int o = 0; o < s->plan->n_out; o++)
+        if (s->plan->out[o].value >= 0)
+            CM_TRY(output_memory(cx, c, s, o));
+    return CM_OK;
+}
+
+cm_status cm_set_pointers(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+{
+    CM_TRY(bound_outputs(cx, c, s));
+    set_pointers(c, s, sol);
+    return CM_OK;
+}
+
+cm_run cm_run_of(cm_ctx *cx, const cm_context *c, const cm_solution *sol)
+{
+    return run_of(cx, c, sol, bound_workspace(c, sol));
+}
+
+static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol,
+                            void *workspace)
+{
+    if (set_pointers(c, s, sol) == 0)
         return CM_OK;
-    cm_run r = {.cx = cx,
-                .p = &sol->p,
-                .k = &sol->choice.knobs,
-                .in = sol->data,
-                .out = sol->out_data,
-                .operands = sol->data + sol->p.n_in,
-                .workspace = workspace,
-                .threads = c->threads};
+    cm_run r = run_of(cx, c, sol, workspace);
     return sol->choice.tactic->run(&r);
 }
 
 static cm_status run_bound(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
 {
     convert_inputs(c, s, sol);
-    for (int o = 0; o < s->plan->n_out; o++)
-        if (s->plan->out[o].value >= 0)
-            CM_TRY(output_memory(cx, c, s, o));
-    /* Where nothing needs memory there is none. */
-    void *workspace = c->memory ? (unsigned char *)c->memory + sol->offset : NULL;
-    return run_tactic(cx, c, s, sol, workspace);
+    CM_TRY(bound_outputs(cx, c, s));
+    return run_tactic(cx, c, s, sol, bound_workspace(c, sol));
 }
 
 static cm_status run_bound_view(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
@@ -316,7 +349,11 @@ cm_status cm_run_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
 cm_status cm_run_list(cm_ctx *cx, cm_context *c, int list)
 {
     const cm_ready_list *l = &c->engine->lists[list];
-    for (int i = 0; i < l->plan->n_steps; i++)
-        CM_TRY(cm_run_step(cx, c, &l->steps[i]));
+    for (int i = 0, n; i < l->plan->n_steps; i += n) {
+        const cm_ready_step *s = &l->steps[i];
+        n = s->control >= 0 ? 0 : c->solutions[s->index].chain;
+        n = n > 1 ? n : 1;
+        CM_TRY(n > 1 ? cm_run_chain(cx, c, s) : cm_run_step(cx, c, s));
+    }
     return CM_OK;
 }

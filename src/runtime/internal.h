@@ -178,6 +178,10 @@ cm_status cm_set_shape(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t
 /* exec.c: where the caller wants output `o`; NULL: nowhere in particular. */
 cm_status cm_callers_memory(cm_ctx *cx, cm_context *c, int o, const cm_tensor *t, size_t bytes,
                             void **out) CM_MUST_USE;
+/* A bound step's memory: pointers of its inputs and outputs in its solution; and a run with them. */
+cm_status cm_set_pointers(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
+                          cm_solution *sol) CM_MUST_USE;
+cm_run cm_run_of(cm_ctx *cx, const cm_context *c, const cm_solution *sol);
 /* Run one step; failures name it. */
 cm_status cm_run_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s) CM_MUST_USE;
 /* Run a step list; its inputs are in their slots. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "runtime/bands.h"
 #include "runtime/by_value.h"
 #include "runtime/device.h"
 #include "runtime/layout.h"
@@ -549,7 +550,7 @@ static cm_status settle(preparing *p, draft *d, const unsigned char *labels, int
     return plan_conversions(p, d);
 }
 
-/* A view's output keeps its input alive. */
+/* A view's output keeps its input alive, and a chain what its steps read. */
 static cm_status extend_lifetimes(preparing *p)
 {
     cm_context *c = p->c;
@@ -557,6 +558,7 @@ static cm_status extend_lifetimes(preparing *p)
         c->last[i] = c->engine->values[i].last;
     if (c->device)
         CM_TRY(cm_place_values(p->cx, c));
+    cm_chains_find(c);
     for (int i = p->n - 1; i >= 0; i--) {
         const cm_plan_step *step = p->drafts[i].s->plan;
         if (p->drafts[i].sol->way != CM_WAY_VIEW || p->drafts[i].sol->n_conversions)

@@ -50,8 +50,12 @@ typedef struct cm_solution {
     uint64_t conversion_ns; /* of the last run, where runs are profiled */
     size_t workspace;       /* bytes, conversions behind the tactic's own */
     size_t offset;          /* in the context's memory */
-    cm_arena late;          /* WAY_LATE: what its latest form lies in */
-    bool formed;            /* WAY_LATE: `late` holds a form, for the sizes in p */
+    int chain;     /* so many steps, this one the first, run band by band (bands.h); 0: it alone */
+    int64_t band;  /* rows of the last one's output at a time */
+    int until;     /* position where its chain ends; 0: it is in none */
+    int64_t kept;  /* rows of its output that there is memory for; 0: all */
+    cm_arena late; /* WAY_LATE: what its latest form lies in */
+    bool formed;   /* WAY_LATE: `late` holds a form, for the sizes in p */
 } cm_solution;
 
 /* Sizes of the outputs by the type rule, from tensors whose data may be NULL where it is not known.

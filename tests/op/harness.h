@@ -269,6 +269,31 @@ static cm_threads *op_pool(int threads)
     return pools[threads];
 }
 
+static void op_results(op_state *s, const cm_problem *p, void *const *out, const char *what)
+{
+    for (int o = 0; o < p->n_out; o++) {
+        if (!p->out[o])
+            continue;
+        void *dense = malloc(op_bytes(p->out[o]) + 1);
+        op_relay(p->out[o], out[o], &s->out[o], dense);
+        op_compare(s, what, o, &s->out[o], dense);
+        free(dense);
+    }
+}
+
+/* The same a few rows at a time. */
+static void op_bands(op_state *s, const cm_tactic *t, const cm_run *run, const char *what)
+{
+    const cm_problem *p = run->p;
+    if (!t->band || p->as.conv.axes != 2 || p->as.conv.n != 1)
+        return;
+    memset(run->out[0], 0xcd, op_bytes(p->out[0]));
+    int64_t rows = p->as.conv.out[1];
+    for (int64_t row = 0, n = 1; row < rows; row += n, n = n % 4 + 1)
+        t->band(run, row, row + n < rows ? row + n : rows);
+    op_results(s, p, run->out, what);
+}
+
 /* One tactic, one setting. */
 static void op_run(op_state *s, const cm_problem *p, const cm_tactic *t, const cm_knobs *k,
                    int threads, const char *layouts)
@@ -325,14 +350,8 @@ static void op_run(op_state *s, const cm_problem *p, const cm_tactic *t, const c
                   .threads = pool};
     if (t->run(&run) != CM_OK)
         fail_msg("%s fails: %s\n%s", what, s->cx.message, s->c->text);
-    for (int o = 0; o < p->n_out; o++) {
-        if (!p->out[o])
-            continue;
-        void *dense = malloc(op_bytes(p->out[o]) + 1);
-        op_relay(p->out[o], out[o], &s->out[o], dense);
-        op_compare(s, what, o, &s->out[o], dense);
-        free(dense);
-    }
+    op_results(s, p, out, what);
+    op_bands(s, t, &run, what);
     s->c->ran++;
     for (int i = 0; i < n_blocks; i++)
         free(blocks[i]);

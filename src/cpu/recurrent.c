@@ -137,7 +137,8 @@ static void plan(const cm_problem *p, job *j)
     if (r->steps * r->batch * j->cols * r->hidden < 1 << 18)
         j->parts = 1;
     j->rows = cm_ceil_div(r->batch, j->parts);
-    j->shares = p->threads > 1 && r->directions * j->parts == 1;
+    j->shares = p->threads > 1 && r->directions * j->parts == 1 &&
+                (r->hidden * first_cols(r) >= SHARED_ELEMS || r->input > 2 * r->hidden);
     j->chunk = cm_min_i64(r->steps, cm_max_i64(8, CHUNK_ELEMS / (j->rows * j->cols)));
     if (has(p, LENS)) /* sequences are at different steps */
         j->chunk = r->steps;

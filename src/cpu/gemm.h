@@ -43,7 +43,7 @@ typedef struct cm_gemm_tile {
     int64_t row, col;            /* of c[0][0], as e counts them */
     /* What a later tile wants in the cache: a row of nr floats is asked for every 4 of k, `ahead_step` bytes
      * from one to the next, once c's and the residual's rows have been. Never read, but should be mapped. NULL
-     * and 0: nothing. Tiles by rows and packed ones ask. */
+     * and 0: nothing. Shifted and wide tiles do not ask. */
     const void *ahead;
     int64_t ahead_step;
 } cm_gemm_tile;

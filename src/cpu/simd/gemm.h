@@ -293,6 +293,7 @@ VINLINE void tile_lined(const cm_gemm_tile *t, int mr, int nv)
     UNROLL
     for (int s = 0; s < sets; s++)
         clear(mr, nv, acc[s]);
+    asked q = ask_first(t, mr);
     const float *b = t->b;
     const int64_t ldb = t->ldb, k = t->k, apart = t->rows_apart;
     for (int64_t r = 0; r < t->runs; r++) {
@@ -302,6 +303,7 @@ VINLINE void tile_lined(const cm_gemm_tile *t, int mr, int nv)
             p[i / 3] = t->rows[r] + i * apart;
         int64_t l = 0;
         for (; l + 2 <= k; l += 2, b += 2 * ldb) {
+            ask_next(t, mr, &q);
             step_lined(mr, nv, acc[0], b, p, apart, l);
             step_lined(mr, nv, acc[sets > 1], b + ldb, p, apart, l + 1);
         }

@@ -16,6 +16,7 @@ extern const cm_backend cm_backend_cuda;
     X(POOL, pool) \
     X(RESIZE, resize) \
     X(SORT, sort) \
+    X(PICK, pick) \
     X(GATHER, gather) \
     X(SCATTER, scatter) \
     X(PLACED, placed) \

@@ -165,6 +165,15 @@ cm_dim cm_infer_fresh(cm_infer *f, const char *what)
     return cm_dim_fresh(f->dims, hint, CM_DIM_SIZE);
 }
 
+cm_dim cm_infer_upto(cm_infer *f, const char *what, cm_dim most)
+{
+    cm_dim d = cm_infer_fresh(f, what);
+    int64_t n;
+    if (cm_infer_const(f, most, &n))
+        (void)cm_dim_assume(f->dims, d, 0, n);
+    return d;
+}
+
 cm_status cm_infer_data_dependent(cm_infer *f, int o, int rank)
 {
     if (o >= f->n_out)

@@ -62,6 +62,8 @@ void cm_infer_unknown(cm_infer *f, int o);                      /* rank unknown 
  * evaluator must call cm_eval_alloc. */
 cm_status cm_infer_data_dependent(cm_infer *f, int o, int rank) CM_MUST_USE;
 cm_dim cm_infer_fresh(cm_infer *f, const char *what); /* CM_DIM_ERROR while running */
+/* The same, no more than `most`: memory can be had before the data tell. */
+cm_dim cm_infer_upto(cm_infer *f, const char *what, cm_dim most);
 
 /* Broadcast the shapes of inputs [from, to) numpy-style, into output o. Absent ones are skipped. */
 cm_status cm_infer_broadcast(cm_infer *f, int o, int from, int to) CM_MUST_USE;

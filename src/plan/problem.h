@@ -32,7 +32,8 @@
     X(SCATTER,   17, "scatter")   /* to places that data tell */                                   \
     X(PLACED,    18, "placed")    /* each element by a rule of its place */                        \
     X(ROTARY,    19, "rotary")    /* pairs of columns rotated by angles */                         \
-    X(SAMPLE,    20, "sample")    /* images read at places that data tell */
+    X(SAMPLE,    20, "sample")    /* images read at places that data tell */                       \
+    X(PICK,      21, "pick")      /* as many as data tell: what is not 0, slices */
 /* clang-format on */
 
 typedef enum {

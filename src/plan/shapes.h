@@ -315,6 +315,14 @@ typedef struct cm_sort {
     bool exclusive, reverse; /* CUM_SUM */
 } cm_sort;
 
+/* The places in input 0 of what is not 0, a column for each (NonZero), or the slices along its middle axis that
+ * input 1 names by truths (Compress), in order. */
+typedef struct cm_pick {
+    int64_t n;   /* elements that are asked: those of input 0, of input 1 */
+    bool slices; /* Compress */
+    int64_t outer, length, inner;
+} cm_pick;
+
 typedef enum { CM_RECURRENT_RNN, CM_RECURRENT_GRU, CM_RECURRENT_LSTM } cm_recurrent_kind;
 
 typedef struct cm_recurrent {

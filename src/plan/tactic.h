@@ -49,6 +49,7 @@ typedef struct cm_problem {
         cm_quantise quantise;
         cm_custom custom;
         cm_rotary_shape rotary;
+        cm_pick pick;
     } as;
     cm_target target;
     int threads; /* that will run it */
@@ -84,6 +85,9 @@ typedef struct cm_run {
     cm_stream *stream;
     uint32_t *fault; /* in device memory: a kernel that meets bad data writes fault_code there */
     uint32_t fault_code; /* not 0 */
+    /* Outputs that only data size: a kernel writes how many there are, for the host too; NULL: nobody asks. The problem
+     * then has the most that can be, and outputs are dense with what there is. */
+    int64_t *count;
 } cm_run;
 
 typedef struct cm_tactic {

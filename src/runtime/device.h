@@ -18,8 +18,9 @@ typedef struct cm_place {
     bool
         planned; /* has `offset` in the device's arena; else it is a weight, a view or a caller's */
     size_t offset, bytes;
-    size_t pinned;    /* up, down: offset of the copy in pinned memory */
-    bool direct;      /* the caller's memory for an output: nothing is left to copy */
+    size_t pinned; /* up, down: offset of the copy in pinned memory */
+    bool direct;   /* the caller's memory for an output: nothing is left to copy */
+    bool counted;  /* each run has its own size; `bytes` is the most, the host's copy in its room */
     const void *data; /* in the device's memory */
 } cm_place;
 
@@ -30,6 +31,7 @@ typedef enum {
     CM_DO_DOWN,    /* copy `value` to the host */
     CM_DO_OUT,     /* copy output `value` (its index) to the caller's memory on the device */
     CM_DO_WAIT,    /* for all that the device was given */
+    CM_DO_COUNT,   /* wait for the size of what `step` made */
 } cm_action_kind;
 
 typedef struct cm_action {

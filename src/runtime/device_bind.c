@@ -73,14 +73,20 @@ static cm_status reserve_device(cm_ctx *cx, cm_device_state *d, size_t bytes)
     return CM_OK;
 }
 
+/* Copies of values; a line for each count. */
 static cm_status reserve_pinned(cm_ctx *cx, cm_context *c)
 {
     cm_device_state *d = c->device;
     size_t total = 0;
     void *p;
+    for (int i = 0; i < d->tables.n_order; i++) {
+        cm_solution *sol = &c->solutions[d->tables.order[i]->index];
+        sol->count = total;
+        total += sol->counted ? CM_MEMORY_ALIGN : 0;
+    }
     for (int v = 0; v < c->engine->plan->n_values; v++) {
         cm_place *x = &d->tables.places[v];
-        if (!x->up && !x->down)
+        if ((!x->up && !x->down) || x->counted)
             continue;
         x->pinned = total;
         if (!cm_add(total, x->bytes, &total) || !cm_align_up(total, CM_MEMORY_ALIGN, &total))

@@ -86,9 +86,16 @@ static void place_away(placing *p, const cm_ready_step *s)
         if (step->in[i].value >= 0 && sol->in[i])
             bring_up(p, step->in[i].value);
     p->d->tables.order[p->d->tables.n_order++] = s;
-    for (int o = 0; o < step->n_out; o++)
-        if (step->out[o].value >= 0)
-            p->d->tables.places[step->out[o].value].away = true;
+    for (int o = 0; o < step->n_out; o++) {
+        if (step->out[o].value < 0)
+            continue;
+        p->d->tables.places[step->out[o].value].away = true;
+        p->d->tables.places[step->out[o].value].counted = sol->counted && sol->counted[o] >= 0;
+    }
+    if (!sol->counted)
+        return;
+    close_segment(p);
+    add_action(p, CM_DO_COUNT)->step = s;
 }
 
 /* A view is where its input is; a constant's is the host's, from where the device may want it. */

@@ -43,7 +43,7 @@ static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, c
         sol->out_data[o] = (void *)d->tables.places[p->out[o].value].data;
         elems += cm_tensor_elems(sol->p.out[o]);
     }
-    if (elems == 0)
+    if (elems == 0 && !sol->counted)
         return CM_OK;
     cm_run r = {.cx = cx,
                 .p = &sol->p,
@@ -56,7 +56,8 @@ static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, c
                 .state = sol->state,
                 .stream = d->stream,
                 .fault = d->fault,
-                .fault_code = (uint32_t)s->index + 1};
+                .fault_code = (uint32_t)s->index + 1,
+                .count = sol->counted ? (int64_t *)(d->pinned + sol->count) : NULL};
     return sol->choice.tactic->run(&r);
 }
 
@@ -144,7 +145,7 @@ static void place_output(cm_context *c, int o)
     cm_device_state *d = c->device;
     cm_place *x = &d->tables.places[c->engine->lists[0].plan->outputs[o]];
     size_t bytes = 0;
-    if (!d->out_at[o] || !x->planned || x->up || x->direct ||
+    if (!d->out_at[o] || !x->planned || x->up || x->counted || x->direct ||
         !cm_tensor_bytes(&c->slots[c->engine->lists[0].plan->outputs[o]].datum.tensor, &bytes) ||
         bytes > d->out_bytes[o] || overlaps_an_input(c, d->out_at[o], bytes))
         return;
@@ -224,6 +225,41 @@ static cm_status record_all(cm_ctx *cx, cm_context *c)
     return CM_OK;
 }
 
+/* A kernel met data that it cannot work with, such as an index that is out of range. */
+static cm_status check_fault(cm_ctx *cx, cm_context *c)
+{
+    uint32_t code = *(volatile uint32_t *)c->device->fault;
+    if (!code)
+        return CM_OK;
+    *c->device->fault = 0;
+    const cm_plan_step *s = c->engine->steps[code <= (uint32_t)c->engine->n_steps ? code - 1 : 0];
+    return cm_fail(cx, CM_ERR_DATA, "%s node '%s': an index or a size in its data is out of range",
+                   s->op, s->name);
+}
+
+/* What data sized has come: its outputs get their shapes. The count is a kernel's word, and kernels come with plans. */
+static cm_status take_count(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
+{
+    cm_device_state *d = c->device;
+    const cm_solution *sol = &c->solutions[s->index];
+    CM_TRY(d->api->wait(cx, d->stream));
+    CM_TRY(check_fault(cx, c));
+    int64_t n = *(volatile int64_t *)(d->pinned + sol->count);
+    for (int o = 0; o < s->plan->n_out; o++) {
+        int axis = sol->counted[o];
+        if (axis < 0)
+            continue;
+        cm_tensor t = *sol->p.out[o];
+        if (n < 0 || n > t.dims[axis])
+            return cm_fail(cx, CM_ERR_DEVICE, "%s node '%s': output %d has %lld, at most %lld fit",
+                           s->plan->op, s->plan->name, o, (long long)n, (long long)t.dims[axis]);
+        t.dims[axis] = n;
+        (void)cm_tensor_shape(&t, t.dtype, t.rank, t.dims); /* no larger than the most */
+        c->slots[s->plan->out[o].value].datum = (cm_datum){.kind = CM_TENSOR, .tensor = t};
+    }
+    return CM_OK;
+}
+
 /* Step by step, each one waited for, so that whoever is told finds its outputs. */
 static cm_status walk_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
 {
@@ -236,6 +272,8 @@ static cm_status walk_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
         CM_TRY(enqueue(cx, c, s));
         CM_TRY(d->api->mark(cx, d->stream, d->marks[1]));
         CM_TRY(d->api->between(cx, d->device, d->marks[0], d->marks[1], &ns));
+        if (c->solutions[s->index].counted)
+            CM_TRY(take_count(cx, c, s));
         uint64_t now = cm_now_ns();
         c->profile(c->profile_user, s->index, now - (uint64_t)ns, now);
     }
@@ -273,10 +311,25 @@ static cm_status time_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
     return CM_OK;
 }
 
+static cm_status copy_counted(cm_ctx *cx, cm_context *c, int32_t v)
+{
+    cm_device_state *d = c->device;
+    cm_slot *slot = &c->slots[v];
+    size_t bytes = 0;
+    (void)cm_tensor_bytes(&slot->datum.tensor, &bytes); /* no more than was planned */
+    CM_TRY(cm_room_reserve(cx, &slot->room, bytes, 0));
+    slot->datum.tensor.data = slot->room.data;
+    slot->owned = true;
+    return bytes ? d->api->download(cx, d->stream, slot->room.data, d->tables.places[v].data, bytes)
+                 : CM_OK;
+}
+
 static cm_status copy_down(cm_ctx *cx, cm_context *c, int32_t v)
 {
     cm_device_state *d = c->device;
     const cm_place *x = &d->tables.places[v];
+    if (x->counted)
+        return copy_counted(cx, c, v);
     c->slots[v].datum.tensor.data = d->pinned + x->pinned;
     c->slots[v].owned = false;
     return x->bytes ? d->api->download(cx, d->stream, d->pinned + x->pinned, x->data, x->bytes)
@@ -330,24 +383,14 @@ static cm_status act(cm_ctx *cx, cm_context *c, cm_action *a)
         return !c->profile     ? launch_segment(cx, c, a)
                : c->only_times ? time_segment(cx, c, a)
                                : walk_segment(cx, c, a);
+    case CM_DO_COUNT:
+        return take_count(cx, c, a->step);
     case CM_DO_OUT:
         return copy_out(cx, c, a->value);
     case CM_DO_WAIT:
         return d->api->wait(cx, d->stream);
     }
     return CM_OK;
-}
-
-/* A kernel met data that it cannot work with, such as an index that is out of range. */
-static cm_status check_fault(cm_ctx *cx, cm_context *c)
-{
-    uint32_t code = *(volatile uint32_t *)c->device->fault;
-    if (!code)
-        return CM_OK;
-    *c->device->fault = 0;
-    const cm_plan_step *s = c->engine->steps[code <= (uint32_t)c->engine->n_steps ? code - 1 : 0];
-    return cm_fail(cx, CM_ERR_DATA, "%s node '%s': an index or a size in its data is out of range",
-                   s->op, s->name);
 }
 
 cm_status cm_run_actions(cm_ctx *cx, cm_context *c)

@@ -7,8 +7,30 @@
 #include "ops/problem.h"
 #include "runtime/internal.h"
 
+/* The sizes of a type as a tensor's. One axis may be known by its bound only, `count` in all outputs: *counted. */
+static bool take_sizes(const cm_dim_table *dims, const cm_type *t, cm_tensor *out, int *counted,
+                       cm_dim *count)
+{
+    int64_t sizes[CM_MAX_RANK];
+    if (t->kind != CM_TENSOR || t->rank < 0 || t->dtype == CM_NO_DTYPE)
+        return false;
+    for (int a = 0; a < t->rank; a++) {
+        sizes[a] = t->dims[a];
+        if (cm_dim_is_size(t->dims[a]))
+            continue;
+        if (!counted || *counted >= 0 || (*count != CM_DIM_ERROR && *count != t->dims[a]))
+            return false;
+        sizes[a] = cm_dim_most(dims, t->dims[a]);
+        *counted = a;
+        *count = t->dims[a];
+        if (sizes[a] == INT64_MAX)
+            return false;
+    }
+    return cm_tensor_shape(out, t->dtype, t->rank, sizes);
+}
+
 bool cm_form_outputs(cm_ctx *cx, cm_dim_table *dims, const cm_ready_step *s,
-                     const cm_tensor *const *in, cm_tensor *const *out)
+                     const cm_tensor *const *in, cm_tensor *const *out, int *counted)
 {
     const cm_plan_step *p = s->plan;
     cm_arena_mark mark = cm_arena_save(cx->scratch);
@@ -39,14 +61,13 @@ bool cm_form_outputs(cm_ctx *cx, cm_dim_table *dims, const cm_ready_step *s,
     cx->arena = cx->scratch; /* types of sequences: not kept */
     known = known && cm_op_infer(&f) == CM_OK;
     cx->arena = outer;
+    cm_dim count = CM_DIM_ERROR;
     for (int o = 0; known && o < p->n_out; o++) {
-        const cm_type *t = &fout[o].type;
+        if (counted)
+            counted[o] = -1;
         if (!out[o])
             continue;
-        known = t->kind == CM_TENSOR && t->rank >= 0 && t->dtype != CM_NO_DTYPE;
-        for (int a = 0; known && a < t->rank; a++)
-            known = cm_dim_is_size(t->dims[a]);
-        known = known && cm_tensor_shape(out[o], t->dtype, t->rank, t->dims);
+        known = take_sizes(dims, &fout[o].type, out[o], counted ? &counted[o] : NULL, &count);
         out[o]->data = NULL;
     }
     cx->message[0] = 0; /* what the rule may have said: the run will say it again */

@@ -69,7 +69,7 @@ static bool outputs_known(cm_ctx *cx, const cm_context *c, const cm_ready_step *
     cm_dim_table *dims;
     cm_arena_init(&symbols, c->allocator);
     bool known = cm_dim_table_create(cx, &symbols, &dims) == CM_OK &&
-                 cm_form_outputs(cx, dims, s, sol->in, x->outs);
+                 cm_form_outputs(cx, dims, s, sol->in, x->outs, NULL);
     sol->late.failed |= symbols.failed | cx->scratch->failed;
     cm_arena_deinit(&symbols);
     for (int o = 0; known && o < s->plan->n_out; o++)

@@ -99,9 +99,9 @@ static void keep_outputs(preparing *p, draft *d)
             continue;
         cm_slot *slot = &p->c->slots[v];
         slot->datum = (cm_datum){.kind = CM_TENSOR, .tensor = d->out[o]};
-        slot->shaped = true;
+        slot->shaped = !d->sol->counted || d->sol->counted[o] < 0;
         slot->owned = false;
-        p->known[v] = known_elements(p, v, &d->out[o]);
+        p->known[v] = slot->shaped ? known_elements(p, v, &d->out[o]) : NULL;
     }
 }
 
@@ -150,7 +150,8 @@ static bool shapes_known(preparing *p, draft *d)
     for (int o = 0; o < s->plan->n_out; o++)
         if (s->plan->out[o].value >= 0)
             d->outs[o] = &d->out[o];
-    known = known && cm_form_outputs(p->cx, p->dims, s, d->sol->in, (cm_tensor *const *)d->outs);
+    known =
+        known && cm_form_outputs(p->cx, p->dims, s, d->sol->in, (cm_tensor *const *)d->outs, NULL);
     for (int o = 0; known && o < s->plan->n_out; o++)
         known = !d->outs[o] || usable(&d->out[o]);
     return known;
@@ -191,6 +192,44 @@ static bool bind_elements(preparing *p, draft *d, bool known)
     return false;
 }
 
+static void choose(preparing *p, draft *d, const cm_target *target, cm_choice *choice)
+{
+    cm_problem problem;
+    cm_arena_mark mark = cm_arena_save(p->cx->scratch);
+    *choice = (cm_choice){.ns = INFINITY};
+    if (cm_form_problem(p->cx->scratch, d->s, d->sol->in, d->constant, d->outs, target,
+                        cm_threads_count(p->c->threads), &problem)) {
+        problem.lean = p->c->lean;
+        problem.tf32 = p->c->engine->tf32;
+        cm_select(p->c, d->s, &problem, choice);
+    }
+    cm_arena_restore(p->cx->scratch, mark);
+}
+
+/* A step whose outputs only data size runs on the device where it has a tactic for it: with memory for the most that can
+ * come out. What reads those outputs is late. */
+static cm_status size_by_data(preparing *p, draft *d)
+{
+    const cm_plan_step *step = d->s->plan;
+    cm_tensor *const *outs = (cm_tensor *const *)d->outs;
+    cm_choice choice = {0};
+    int *counted;
+    if (!d->s->problem || !gather(p, d))
+        return CM_OK;
+    CM_NEW_N(p->cx, &p->c->bound_arena, counted, step->n_out, int);
+    bool usable_all = cm_form_outputs(p->cx, p->dims, d->s, d->sol->in, outs, counted);
+    for (int o = 0; usable_all && o < step->n_out; o++)
+        usable_all = !d->outs[o] || usable(&d->out[o]);
+    if (usable_all)
+        choose(p, d, &p->c->device->target, &choice);
+    if (!choice.tactic)
+        return CM_OK;
+    d->sol->counted = counted;
+    need_plain(p, step->in, step->n_in);
+    need_plain(p, step->out, step->n_out);
+    return CM_OK;
+}
+
 /* Shapes through one step; it stays late when they cannot be known. */
 static cm_status shape_step(preparing *p, const cm_ready_step *s, int list)
 {
@@ -199,7 +238,10 @@ static cm_status shape_step(preparing *p, const cm_ready_step *s, int list)
     bool known = shapes_known(p, d);
     if (p->c->device && list == 0)
         known = bind_elements(p, d, known) || known;
-    if (!known) {
+    if (!known && p->c->device && list == 0)
+        CM_TRY(size_by_data(p, d));
+    bool counted = d->sol->counted;
+    if (!known && !counted) {
         *d->sol = (cm_solution){.way = CM_WAY_LATE, .late = d->sol->late};
         need_plain(p, s->plan->in, s->plan->n_in);
         return CM_OK;
@@ -207,7 +249,7 @@ static cm_status shape_step(preparing *p, const cm_ready_step *s, int list)
     d->sol->way = CM_WAY_EVALUATOR;
     keep_outputs(p, d);
     d->in_main = list == 0;
-    d->may_go = p->c->device && d->in_main && !stays_small(p, d);
+    d->may_go = p->c->device && d->in_main && (counted || !stays_small(p, d));
     p->n++;
     return CM_OK;
 }
@@ -300,20 +342,6 @@ static double reference_cost(const draft *d)
     for (int o = 0; o < d->s->plan->n_out; o++)
         n += d->outs[o] ? (double)cm_tensor_elems(&d->out[o]) : 0;
     return 1000 + 20 * n; /* rough: it only has to lose against a kernel */
-}
-
-static void choose(preparing *p, draft *d, const cm_target *target, cm_choice *choice)
-{
-    cm_problem problem;
-    cm_arena_mark mark = cm_arena_save(p->cx->scratch);
-    *choice = (cm_choice){.ns = INFINITY};
-    if (cm_form_problem(p->cx->scratch, d->s, d->sol->in, d->constant, d->outs, target,
-                        cm_threads_count(p->c->threads), &problem)) {
-        problem.lean = p->c->lean;
-        problem.tf32 = p->c->engine->tf32;
-        cm_select(p->c, d->s, &problem, choice);
-    }
-    cm_arena_restore(p->cx->scratch, mark);
 }
 
 /* What it costs that a step of a device's network runs on the host: a wait and copies both ways. */

@@ -38,6 +38,8 @@ typedef struct cm_solution {
     cm_way way;
     bool may_go, away; /* could, does run on the device */
     const void *state; /* there: what the tactic's `ready` made */
+    int *counted;      /* there, NULL: no: sizes come with the data; see cm_form_outputs */
+    size_t count;      /* ... and where in pinned memory the kernel writes it */
     cm_choice choice;
     cm_problem p;
     int n_in;             /* all, the epilogue's operands last */
@@ -60,9 +62,10 @@ typedef struct cm_solution {
 
 /* Sizes of the outputs by the type rule, from tensors whose data may be NULL where it is not known.
  * False: they are not to be known yet; `dims` is for what the rule then says. `out` (NULL: not wanted)
- * gets dtype, dims and dense strides. */
+ * gets dtype, dims and dense strides. `counted` (NULL: all must be known) gets, per output, the axis that only data
+ * size, -1: none; that is as large there as it can be. */
 bool cm_form_outputs(cm_ctx *cx, cm_dim_table *dims, const struct cm_ready_step *s,
-                     const cm_tensor *const *in, cm_tensor *const *out);
+                     const cm_tensor *const *in, cm_tensor *const *out, int *counted);
 /* The step as a problem; false: only its reference can solve it. Arrays are in `arena`, tensors the
  * caller's. */
 bool cm_form_problem(cm_arena *arena, const struct cm_ready_step *s, const cm_tensor *const *in,

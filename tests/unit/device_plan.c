@@ -55,7 +55,7 @@ static void close_text(fixture *f)
     cm_arena_deinit(&f->scratch);
 }
 
-/* One letter an action: host, up, segment (and how many steps), down, wait. */
+/* One letter an action: host, up, segment (and how many steps), down, wait, count. */
 static const char *actions(const fixture *f, char *buf, size_t n)
 {
     size_t at = 0;
@@ -64,7 +64,7 @@ static const char *actions(const fixture *f, char *buf, size_t n)
         if (a->kind == CM_DO_SEGMENT)
             at += (size_t)snprintf(buf + at, n - at, "s%d", a->n);
         else
-            at += (size_t)snprintf(buf + at, n - at, "%c", "hu?dow"[a->kind]);
+            at += (size_t)snprintf(buf + at, n - at, "%c", "hu?dowc"[a->kind]);
     }
     return buf;
 }
@@ -125,6 +125,19 @@ static void what_the_host_makes_goes_ahead_of_a_segment(void **state)
     close_text(&f);
 }
 
+/* What data size is counted on the device; the host, which has what follows, waits for the count and takes what there is. */
+static void what_data_size_is_counted_there(void **state)
+{
+    (void)state;
+    fixture f;
+    char text[64];
+    open_text(&f, "x: f32[8,8]\na = Softmax(x)\ny = NonZero(a)\nz = Transpose(y)\nreturn z\n",
+              &sm_90);
+    bind(&f);
+    assert_string_equal(actions(&f, text, sizeof text), "us2cdwh");
+    close_text(&f);
+}
+
 static void copied_values_keep_memory_of_their_own(void **state)
 {
     (void)state;
@@ -162,6 +175,7 @@ int main(void)
         cmocka_unit_test(what_no_kernel_takes_runs_on_the_host),
         cmocka_unit_test(shape_arithmetic_breaks_no_segment),
         cmocka_unit_test(what_the_host_makes_goes_ahead_of_a_segment),
+        cmocka_unit_test(what_data_size_is_counted_there),
         cmocka_unit_test(copied_values_keep_memory_of_their_own),
         cmocka_unit_test(a_class_runs_nothing),
     };

@@ -17,7 +17,7 @@ static void test_compress(void **state)
 {
     (void)state;
     SAME(infer("Compress", "axis=0", "f32[b,s]", "bool[3]", NULL), "f32[t.selected_0,s]");
-    SAME(infer("Compress", "", "f32[b,s]", "bool[3]", NULL), "f32[t.0_1]");
+    SAME(infer("Compress", "", "f32[b,s]", "bool[3]", NULL), "f32[t.selected_1]");
     SAME(infer("Compress", "", "f32[b,s]", "bool[3,1]", NULL), "condition has rank 2, wanted 1");
     SAME(eval("Compress", "axis=-1", "str[2,2]{a,b,c,d}", "bool[2]{0,1}", NULL), "str[2,1]{b,d}");
     SAME(eval("Compress", "", "u4[2,2]{1,2,3,4}", "bool[3]{1,0,1}", NULL), "u4[2]{1,3}");

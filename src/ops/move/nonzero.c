@@ -23,15 +23,19 @@ static cm_status infer_compress(cm_infer *f)
         return cm_fail(f->cx, CM_ERR_MODEL, "condition has rank %d, wanted 1", cm_infer_rank(f, 1));
     if (rank >= 0 && has_axis(a))
         CM_TRY(cm_axis(f->cx, a->axis, rank, &axis));
-    if (!f->dims || !has_axis(a))
+    if (!f->dims || (rank < 0 && !has_axis(a)))
         return cm_infer_data_dependent(f, 0, 1);
     if (rank < 0) {
         cm_infer_unknown(f, 0);
         return CM_OK;
     }
-    cm_dim dims[CM_MAX_RANK];
+    const cm_dim *of = f->in[0].type->dims;
+    cm_dim n = has_axis(a) ? of[axis] : cm_move_product(f, of, 0, rank), dims[CM_MAX_RANK];
+    cm_dim selected = cm_infer_upto(f, "selected", n);
+    if (!has_axis(a))
+        return cm_move_shape(f, 0, 1, &selected);
     for (int i = 0; i < rank; i++)
-        dims[i] = i == axis ? cm_infer_fresh(f, "selected") : cm_infer_dim(f, 0, i);
+        dims[i] = i == axis ? selected : of[i];
     return cm_move_shape(f, 0, rank, dims);
 }
 
@@ -42,7 +46,10 @@ static cm_status infer(cm_infer *f)
     if (!f->dims)
         return cm_infer_data_dependent(f, 0, 2);
     int rank = cm_infer_rank(f, 0);
-    cm_dim dims[2] = {rank >= 0 ? rank : cm_infer_fresh(f, "rank"), cm_infer_fresh(f, "nonzero")};
+    if (rank < 0)
+        return cm_infer_data_dependent(f, 0, 2);
+    cm_dim n = cm_move_product(f, f->in[0].type->dims, 0, rank);
+    cm_dim dims[2] = {rank, cm_infer_upto(f, "nonzero", n)};
     return cm_move_shape(f, 0, 2, dims);
 }
 

@@ -12,6 +12,9 @@ enum { TILE = 8 };
 enum { TILE = 4 };
 #endif
 
+/* In a register: compilers would rather load it again for each product. */
+#define KEEP(v) __asm__("" : "+v"(v))
+
 /* Where a tile begins: output pixel `ox`, of `nt` pixels; channel `c`, of `nc` lanes. */
 typedef struct {
     int64_t ox, c;
@@ -76,6 +79,7 @@ VINLINE void slide(const cm_depthwise_row *a, place at, int K, int S, bool edge,
             if (edge && (i < lo || i >= hi))
                 continue;
             vf v = load(x + i * a->x_ld, at.nc, tail);
+            KEEP(v);
 #pragma GCC unroll 7
             for (int j = 0; j < K; j++)
                 if (i >= j && (i - j) % S == 0 && (i - j) / S < TILE)

@@ -4,8 +4,8 @@
  *
  * CAMEO_TEST_TARGET in the environment chooses: "cpu" and "cuda" run these tactics only (a missing GPU is
  * then a failure), "sm_75,sm_90" compiles the kernels of every tactic that takes a case for these classes
- * and runs nothing; CAMEO_TEST_CASES=3 no more than so many cases of each tactic,
- * which share its settings among them. Without it the CPU's run, and the GPU's where there is one.
+ * and runs nothing. CAMEO_TEST_CASES=3: no more than so many cases of each tactic,
+ * which share its settings among them. Without a target the CPU's run, and the GPU's where there is one.
  * CAMEO_TEST_TACTIC=conv_cudnn: of ours only this one. */
 #ifndef CM_TESTS_OP_HARNESS_CUDA_H
 #define CM_TESTS_OP_HARNESS_CUDA_H
@@ -177,8 +177,7 @@ static void op_run_device(op_state *s, op_targets_state *g, const cm_problem *p,
 }
 
 /* Settings begin, begin + step ... of a case are due; false: the tactic has had enough cases. */
-static bool op_turn(const op_targets_state *g, const cm_tactic *t, int device, int *begin,
-                    int *step)
+static bool op_turn(const cm_tactic *t, int device, int *begin, int *step)
 {
     enum { MOST = 512 };
     static struct {
@@ -189,7 +188,7 @@ static bool op_turn(const op_targets_state *g, const cm_tactic *t, int device, i
     int i = 0;
     *begin = 0;
     *step = 1;
-    if (g->stream || !limit)
+    if (!limit)
         return true;
     while (i < MOST && seen[i].tactic && (seen[i].tactic != t || seen[i].device != device))
         i++;
@@ -239,7 +238,7 @@ static void op_device_tactics(op_state *s, const cm_problem *problem, const char
         p.tf32 = s->c->tf32;
         for (int i = 0; i < n; i++)
             if ((!one || !strcmp(one, rows[i].name)) && rows[i].level <= p.target.level &&
-                !rows[i].reject(&p) && op_turn(g, &rows[i], c, &begin, &step))
+                !rows[i].reject(&p) && op_turn(&rows[i], c, &begin, &step))
                 op_device_tactic(s, g, g->devices[c], &p, &rows[i], layouts, begin, step);
     }
     if (!g->cpu)

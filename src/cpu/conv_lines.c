@@ -108,11 +108,13 @@ double cm_cpu_conv_lines_f32_cost(const cm_problem *p, const cm_knobs *k)
     double rows = (double)(c->n * c->out[0] * c->out[1] * f.pieces * c->groups);
     int mr = cm_gemm_f32_kernel_of(p->target.level)->mr;
     double tiles = rows * (double)cm_gemm_tiles(f.piece, mr);
-    double copies = (c->pad[2] ? 2 * rows * (double)f.lines : 0) * (4 + 0.06 * (double)f.ld);
+    /* Tiles of few pixels wait for their sums and for the weights. */
+    double pixels = rows * (double)f.piece / tiles, few = pixels < 4 ? 4 / pixels : 1;
+    double copies = (c->pad[2] ? 2 * rows * (double)f.lines : 0) * (4 + 0.04 * (double)f.ld);
     double pointers = (tiles * (double)f.runs + rows * (double)f.lines * 5) * 1.0;
     /* Pixels a multiple of 4 KB apart meet in one set of the first-level cache. */
     bool meet = c->c_in * c->stride[2] % 1024 == 0;
-    double compute = flops / ((meet ? 0.7 : 0.95) * cm_cpu_flops_per_ns(&p->target));
+    double compute = few * flops / ((meet ? 0.7 : 0.95) * cm_cpu_flops_per_ns(&p->target));
     double memory = cm_conv_bytes(p) / (8 * cm_cpu_bytes_per_ns(&p->target));
     return 200 + (compute + copies + pointers + memory) / cm_cpu_speedup(p, rows);
 }

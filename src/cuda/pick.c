@@ -113,7 +113,8 @@ static cm_status ready_places(cm_ctx *cx, cm_device *d, const cm_problem *p, sta
     while ((size_t)1 << log < size)
         log++;
     uint64_t mask = telling_bits(p->in[0]->dtype);
-    snprintf(defines, sizeof defines, "#define RANK %d\n#define WORD %s\n#define PICKS(v) (%s & 0x%llxull)\n",
+    snprintf(defines, sizeof defines,
+             "#define RANK %d\n#define WORD %s\n#define PICKS(v) (%s & 0x%llxull)\n",
              p->in[0]->rank, words[log], size == 16 ? "((v).a | (v).b)" : "(v)",
              (unsigned long long)mask);
     cm_kernel_text t = {.file = "pick", .defines = defines, .entry = "pick_count"};

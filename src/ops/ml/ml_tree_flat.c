@@ -329,8 +329,8 @@ static inline void walk(const cm_flat_node *nodes, uint32_t *at, const double *x
         moved = 0;
         STEP_AND_SEE(0)
         STEP_AND_SEE(1)
-        STEP_AND_SEE(2) STEP_AND_SEE(3) STEP_AND_SEE(4) STEP_AND_SEE(5) STEP_AND_SEE(6)
-            STEP_AND_SEE(7)
+        STEP_AND_SEE(2)
+        STEP_AND_SEE(3) STEP_AND_SEE(4) STEP_AND_SEE(5) STEP_AND_SEE(6) STEP_AND_SEE(7)
     }
 #undef STEP_AND_SEE
 #undef STEP

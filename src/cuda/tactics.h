@@ -17,6 +17,7 @@ extern const cm_backend cm_backend_cuda;
     X(RESIZE, resize) \
     X(SORT, sort) \
     X(PICK, pick) \
+    X(NMS, nms) \
     X(GATHER, gather) \
     X(SCATTER, scatter) \
     X(PLACED, placed) \

@@ -33,7 +33,8 @@
     X(PLACED,    18, "placed")    /* each element by a rule of its place */                        \
     X(ROTARY,    19, "rotary")    /* pairs of columns rotated by angles */                         \
     X(SAMPLE,    20, "sample")    /* images read at places that data tell */                       \
-    X(PICK,      21, "pick")      /* as many as data tell: what is not 0, slices */
+    X(PICK,      21, "pick")      /* as many as data tell: what is not 0, slices */                \
+    X(NMS,       22, "nms")       /* boxes that do not overlap better ones */
 /* clang-format on */
 
 typedef enum {

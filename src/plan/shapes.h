@@ -323,6 +323,14 @@ typedef struct cm_pick {
     int64_t outer, length, inner;
 } cm_pick;
 
+/* Of the boxes of each batch, for each class the best that do not overlap better ones. Inputs are the operator's. */
+typedef struct cm_nms {
+    int64_t rows, classes; /* rows: classes of all batches */
+    int64_t boxes;         /* of a batch */
+    int64_t most;          /* that may be kept of a row, as far as it is known */
+    bool center;           /* a box is its centre, width and height, not two corners */
+} cm_nms;
+
 typedef enum { CM_RECURRENT_RNN, CM_RECURRENT_GRU, CM_RECURRENT_LSTM } cm_recurrent_kind;
 
 typedef struct cm_recurrent {

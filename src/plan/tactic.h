@@ -50,6 +50,7 @@ typedef struct cm_problem {
         cm_custom custom;
         cm_rotary_shape rotary;
         cm_pick pick;
+        cm_nms nms;
     } as;
     cm_target target;
     int threads; /* that will run it */

@@ -19,6 +19,19 @@ CM_ATTRS(non_max_suppression, nms_attr, CM_ATTR_INT(nms_attr, center_point_box, 
 
 enum { BOXES, SCORES, MAX_BOXES, IOU, SCORE }; /* inputs */
 
+/* Of each class of a batch no more than there are boxes, or than are wanted. */
+static cm_dim most_selected(cm_infer *f)
+{
+    int64_t n, wanted = INT64_MAX;
+    const cm_tensor *limit = f->n_in > MAX_BOXES ? f->in[MAX_BOXES].constant : NULL;
+    if (!cm_infer_ranked(f, SCORES) || !cm_infer_const(f, cm_infer_dim(f, SCORES, 2), &n))
+        return CM_DIM_ERROR;
+    if (limit && limit->dtype == CM_I64 && cm_tensor_elems(limit) == 1)
+        wanted = cm_max_i64(0, *(const int64_t *)limit->data);
+    return cm_infer_mul(f, cm_infer_mul(f, cm_infer_dim(f, SCORES, 0), cm_infer_dim(f, SCORES, 1)),
+                        cm_min_i64(n, wanted));
+}
+
 static cm_status infer(cm_infer *f)
 {
     const nms_attr *a = f->attr;
@@ -43,7 +56,7 @@ static cm_status infer(cm_infer *f)
                            (long long)cm_tensor_elems(f->in[i].constant));
     if (!f->dims)
         return cm_infer_data_dependent(f, 0, 2);
-    cm_dim dims[2] = {cm_infer_fresh(f, "selected"), 3};
+    cm_dim dims[2] = {cm_infer_upto(f, "selected", most_selected(f)), 3};
     return cm_infer_tensor(f, 0, 2, dims);
 }
 

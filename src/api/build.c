@@ -148,6 +148,7 @@ cameo_status cameo_network_add_node(cameo_network *network, const char *op, cons
     CM_API_NEEDS(error, network);
     CM_API_NEEDS(error, op);
     network->build = NULL;
+    cm_onnx_source_recall(network->source);
     if ((n_inputs && !inputs) || (n_outputs && !outputs) || (n_attrs && !attrs))
         return cm_api_fail(error, CAMEO_ERR_ARGUMENT, "a list is NULL where its count is not 0");
     if (n_inputs < 0 || n_outputs < 0 || n_attrs < 0)
@@ -185,6 +186,7 @@ cameo_status cameo_network_text(cameo_network *network, char **text, cameo_error
     CM_API_NEEDS(error, network);
     CM_API_NEEDS(error, text);
     cm_buf b;
+    cm_onnx_source_recall(network->source);
     cm_buf_init(&b, network->job.cx.allocator);
     cm_network_print(network->network, 16, &b);
     const char *all = cm_buf_text(&b);

@@ -48,6 +48,25 @@ cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_compil
     return st;
 }
 
+cm_status cm_compile_open(cm_ctx *cx, cm_plan *plan, const cm_tensor *const *constants,
+                          cm_onnx_source *source, cm_engine **out)
+{
+    const cm_constant_source again = {cm_onnx_source_let_go, cm_onnx_source_fetch, source};
+    int n = 0;
+    CM_TRY(cm_engine_open_lowered(cx, plan, constants, out));
+    for (int i = 0; i < plan->n_values; i++)
+        n += plan->values[i].storage == CM_STORE_CONSTANT;
+    cm_status st = source ? cm_engine_set_source(cx, *out, &again) : CM_OK;
+    if (st != CM_OK) {
+        cm_engine_release(*out);
+        *out = NULL;
+        return st;
+    }
+    cm_onnx_source_forget(source, NULL, 0); /* what the passes read; packing reads again */
+    cm_onnx_source_lend(source, constants, n);
+    return CM_OK;
+}
+
 typedef cm_status (*writer)(cm_ctx *cx, const cm_plan *p, const cm_tensor *const *constants,
                             void *to);
 

@@ -3,8 +3,10 @@
 #ifndef CM_API_COMPILE_H
 #define CM_API_COMPILE_H
 
+#include "onnx/onnx.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
+#include "runtime/runtime.h"
 
 /* How a network becomes a plan. NULL where one is wanted: the defaults. */
 typedef struct cm_compile_options {
@@ -22,6 +24,10 @@ typedef struct cm_compile_options {
  * point into g's. */
 cm_status cm_compile(cm_ctx *cx, cm_arena *arena, cm_network *g, const cm_compile_options *o,
                      cm_plan **plan, const cm_tensor *const **constants) CM_MUST_USE;
+/* An engine of what cm_compile made of a model from `source` (NULL: from elsewhere); weights that it packs need not
+ * stay in memory besides. */
+cm_status cm_compile_open(cm_ctx *cx, cm_plan *plan, const cm_tensor *const *constants,
+                          cm_onnx_source *source, cm_engine **out) CM_MUST_USE;
 /* The same, written to memory or to a file. */
 cm_status cm_compile_memory(cm_ctx *cx, cm_network *g, const cm_compile_options *o,
                             cm_buf *out) CM_MUST_USE;

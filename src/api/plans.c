@@ -112,6 +112,7 @@ static cm_status build(cm_ctx *cx, cameo_network *network, const cameo_build_opt
     cm_tuned_options to;
     cm_tune_report report;
     cm_network *g = network->network;
+    cm_onnx_source_recall(network->source);
     CM_TRY(read_options(cx, network, options, &all, &co, &to));
     if (asks_more(&to))
         return path ? cm_compile_tuned(cx, g, &co, &to, path, &report)
@@ -171,12 +172,10 @@ static cm_status open_network(cameo_engine *e, void *arg)
     const cm_tensor *const *constants;
     CM_TRY(read_options(cx, from->network, from->options, &all, &co, &to));
     co.strip_weights = false;
+    cm_onnx_source_recall(from->network->source);
     CM_TRY(cm_compile_lowered(cx, &e->job.arena, from->network->network, &co, &to, &plan,
                               &constants, &report));
-    CM_TRY(cm_engine_open_lowered(cx, plan, constants, &e->engine));
-    cm_onnx_source_forget(from->network->source, NULL, 0); /* packing reads again what it needs */
-    cm_engine_on_packed(e->engine, cm_onnx_source_forget, from->network->source);
-    return CM_OK;
+    return cm_compile_open(cx, plan, constants, from->network->source, &e->engine);
 }
 
 cameo_status cameo_engine_from_network(cameo_network *network, const cameo_build_options *options,

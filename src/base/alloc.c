@@ -2,8 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20 };
 
@@ -59,4 +61,13 @@ void cm_release(const cm_allocator *a, void *p, size_t bytes)
     if (!a)
         a = &cm_allocator_default;
     a->release(a->user, p, bytes);
+}
+
+void cm_alloc_empty(void *p, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = ((uintptr_t)p + page - 1) & ~(page - 1);
+    const uintptr_t end = ((uintptr_t)p + bytes) & ~(page - 1);
+    if (begin < end)
+        (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* a hint: may fail */
 }

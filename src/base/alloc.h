@@ -20,4 +20,8 @@ extern const cm_allocator cm_allocator_passing; /* the same, for large blocks th
 void *cm_alloc(const cm_allocator *a, size_t bytes, size_t align);
 void cm_release(const cm_allocator *a, void *p, size_t bytes);
 
+/* Nobody needs what the block holds: the system may have its pages. It can be written again; what is read
+ * before that is anything. */
+void cm_alloc_empty(void *p, size_t bytes);
+
 #endif

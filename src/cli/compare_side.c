@@ -46,6 +46,7 @@ cm_status cm_side_open(cm_ctx *cx, const char *path, const char *target, cm_side
         s->model.target = target;
     CM_TRY(cm_model_context_options(cx, &s->model, &s->target, &s->how));
     CM_TRY(cm_model_open(cx, path, &s->model, &s->opened));
+    cm_onnx_source_recall(s->opened.source); /* layers are run again on their references */
     s->engine = s->opened.engine;
     return CM_OK;
 }

@@ -137,9 +137,7 @@ cm_status cm_model_open(cm_ctx *cx, const char *path, const cm_model_options *o,
         return cm_while(cx, st, "%s", path);
     out->build_seconds = seconds_since(start);
     start = cm_now_ns();
-    CM_TRY(cm_engine_open_lowered(cx, plan, constants, &out->engine));
-    cm_onnx_source_forget(out->source, NULL, 0); /* what the passes read; packing reads again */
-    cm_engine_on_packed(out->engine, cm_onnx_source_forget, out->source);
+    CM_TRY(cm_compile_open(cx, plan, constants, out->source, &out->engine));
     out->open_seconds = seconds_since(start);
     return CM_OK;
 }

@@ -50,6 +50,16 @@ void cm_onnx_source_close(cm_onnx_source *s); /* NULL is fine */
  * `source` that is NULL has none. */
 void cm_onnx_source_forget(void *source, const void *p, size_t n);
 
+/* Large tensors that lie askew in a file were copied; of these it keeps where they came from, and an engine that has
+ * packed one need not have both. From now on only `constants` are read, and they through the engine: copies of others
+ * go at once. */
+void cm_onnx_source_lend(cm_onnx_source *s, const cm_tensor *const *constants, int n);
+/* As cm_constant_source (runtime/runtime.h) wants them. */
+bool cm_onnx_source_let_go(void *source, const void *p, size_t n);
+void cm_onnx_source_fetch(void *source, const void *p, size_t n, void *to);
+/* The network is to be read again: what went is put back, and nothing goes any more. From any thread. */
+void cm_onnx_source_recall(cm_onnx_source *s);
+
 /* The network lives in `arena`; its constants point into `bytes` too. `o` may be NULL. What
  * cannot be done is refused with every offending node in one sentence, and each one logged. */
 cm_status cm_onnx_import(cm_ctx *cx, cm_arena *arena, const void *bytes, size_t n,

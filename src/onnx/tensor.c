@@ -292,10 +292,13 @@ static cm_status read_bytes(const pb_context *c, located *l, cm_tensor *out)
 {
     bool stays = l->file.data == NULL && (uintptr_t)l->raw.p % alignment(out->dtype) == 0;
     bool odd = out->dtype == CM_BOOL && has_odd_bool(l->raw);
+    enum { LARGE = 64 << 10 };
     if (stays && !odd) {
         out->data = (void *)(uintptr_t)l->raw.p;
         return CM_OK;
     }
+    if (c->source && !l->file.data && !odd && l->bytes >= LARGE)
+        return cm_onnx_source_copy(c->cx, c->source, l->raw, &out->data);
     unsigned char *copy = cm_arena_alloc_n(c->arena, l->bytes ? l->bytes : 1, 1, 64, 0);
     if (!copy)
         return cm_fail_memory(c->cx);

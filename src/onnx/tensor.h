@@ -25,6 +25,8 @@ cm_status pb_sparse_read(const pb_context *c, const pb_sparse *p, cm_tensor *out
 
 cm_status cm_onnx_source_open(cm_ctx *cx, const char *path, cm_onnx_source **out,
                               cm_str *bytes) CM_MUST_USE;
+/* Bytes of its files, where elements of any type may lie. */
+cm_status cm_onnx_source_copy(cm_ctx *cx, cm_onnx_source *s, cm_str bytes, void **out) CM_MUST_USE;
 /* The file at `path`, mapped once. */
 cm_status cm_onnx_source_map(cm_ctx *cx, cm_onnx_source *s, const char *path,
                              cm_str *bytes) CM_MUST_USE;

@@ -493,12 +493,6 @@ cm_status cm_engine_constants(cm_ctx *cx, cm_engine *e, const cm_tensor *const *
     return CM_OK;
 }
 
-void cm_engine_on_packed(cm_engine *e, cm_packed_fn fn, void *user)
-{
-    e->on_packed = fn;
-    e->on_packed_user = user;
-}
-
 cm_engine *cm_engine_retain(cm_engine *e)
 {
     atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);

@@ -43,7 +43,9 @@ typedef struct cm_ready_value {
     const void
         *data; /* CONSTANT: in the mapping; strings: in the engine's arena; NULL: the plan has it
                          packed, and nobody wanted it plain yet (guarded by `packing`) */
-    size_t own_bytes; /* of data, where it was unpacked; 0: not ours */
+    size_t own_bytes; /* of data, where it was unpacked or fetched; 0: not ours */
+    const void *gone; /* CONSTANT: where it was, if the engine's source has let it go */
+    bool plain;       /* CONSTANT: somebody reads it, or another that overlaps it, as it is */
 } cm_ready_value;
 
 typedef struct cm_packed cm_packed;
@@ -57,9 +59,8 @@ struct cm_engine {
     atomic_int refs;
     const cm_allocator *allocator;
     cm_arena arena;
-    cm_mapping mapping;     /* data NULL: not from a file */
-    cm_packed_fn on_packed; /* NULL: nobody is told */
-    void *on_packed_user;
+    cm_mapping mapping;        /* data NULL: not from a file */
+    cm_constant_source source; /* let_go NULL: constants stay where they are */
     void *copy;
     size_t copy_bytes;
     cm_plan *plan;

@@ -3,6 +3,7 @@
  *
  * A plan may hold some of them packed already, and then has no plain form of these. Where the same kernels
  * run with the same choice, they are used where they are mapped; else the packing is undone first. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "packing_id.h"
@@ -106,13 +107,45 @@ static cm_status unpack(cm_ctx *cx, const cm_engine *e, const cm_plan_packed *st
     return CM_OK;
 }
 
+static size_t constant_bytes(const cm_engine *e, int32_t value)
+{
+    const cm_type *type = &e->plan->values[value].type;
+    cm_tensor t = {.packed = cm_dtype_is_sub_byte(type->dtype)};
+    size_t bytes = 0; /* fits: it is in memory */
+    if (cm_tensor_shape(&t, type->dtype, type->rank, type->dims))
+        (void)cm_tensor_bytes(&t, &bytes);
+    return bytes;
+}
+
+/* One that the engine's source has let go, to be released. */
+static cm_status fetch(cm_ctx *cx, const cm_engine *e, int32_t value, void **out, size_t *bytes)
+{
+    *bytes = constant_bytes(e, value);
+    *out = cm_alloc(e->allocator, *bytes, CM_MEMORY_ALIGN);
+    if (!*out)
+        return cm_fail(cx, CM_ERR_MEMORY, "out of memory: %zu bytes wanted for weights", *bytes);
+    e->source.fetch(e->source.user, e->values[value].gone, *bytes, *out);
+    return CM_OK;
+}
+
+/* The plain form of a constant that has none in memory; *out NULL: nor anywhere else. */
+static cm_status make_plain(cm_ctx *cx, const cm_engine *e, int32_t value, void **out,
+                            size_t *bytes)
+{
+    const cm_plan_packed *stored = cm_plan_packed_of(e->plan, value);
+    *out = NULL;
+    if (stored)
+        return unpack(cx, e, stored, out, bytes);
+    return e->values[value].gone ? fetch(cx, e, value, out, bytes) : CM_OK;
+}
+
 static cm_status plain_constant(cm_ctx *cx, cm_engine *e, int32_t value, const void **out)
 {
     cm_ready_value *v = &e->values[value];
-    const cm_plan_packed *stored = cm_plan_packed_of(e->plan, value);
-    if (!v->data && stored) {
+    v->plain = true;
+    if (!v->data) {
         void *data;
-        CM_TRY(unpack(cx, e, stored, &data, &v->own_bytes));
+        CM_TRY(make_plain(cx, e, value, &data, &v->own_bytes));
         v->data = data;
     }
     *out = v->data;
@@ -127,6 +160,20 @@ cm_status cm_plain_constant(cm_ctx *cx, cm_engine *e, int32_t value, const void 
     return st;
 }
 
+/* What will be read now is the packed form. */
+static void let_go(cm_engine *e, int32_t value)
+{
+    cm_ready_value *v = &e->values[value];
+    const size_t bytes = constant_bytes(e, value);
+    if (e->mapping.data)
+        cm_file_forget(&e->mapping, v->data, bytes);
+    else if (e->source.let_go && !v->plain && !v->own_bytes &&
+             e->source.let_go(e->source.user, v->data, bytes)) {
+        v->gone = v->data;
+        v->data = NULL;
+    }
+}
+
 static cm_status pack(cm_ctx *cx, cm_engine *e, const cm_problem *p, const cm_choice *c,
                       cm_packed *k, cm_threads *threads)
 {
@@ -137,20 +184,14 @@ static cm_status pack(cm_ctx *cx, cm_engine *e, const cm_problem *p, const cm_ch
     if (!k->data)
         return cm_fail(cx, CM_ERR_MEMORY, "out of memory: %zu bytes wanted for packed weights",
                        k->bytes);
-    if (!from) { /* the plan has it packed otherwise */
-        CM_TRY(unpack(cx, e, cm_plan_packed_of(e->plan, k->value), &own, &own_bytes));
+    if (!from) { /* it is packed otherwise */
+        CM_TRY(make_plain(cx, e, k->value, &own, &own_bytes));
         from = own;
-        e->repacked = true;
+        e->repacked = e->repacked || !e->values[k->value].gone;
     }
     c->tactic->pack(p, &c->knobs, k->input, from, k->data, threads);
-    size_t bytes;
-    if (!own &&
-        cm_tensor_bytes(p->in[k->input], &bytes)) { /* what will be read now is the packed form */
-        if (e->mapping.data)
-            cm_file_forget(&e->mapping, from, bytes);
-        else if (e->on_packed)
-            e->on_packed(e->on_packed_user, from, bytes);
-    }
+    if (!own)
+        let_go(e, k->value);
     cm_release(e->allocator, own, own_bytes);
     return CM_OK;
 }
@@ -205,7 +246,8 @@ cm_status cm_packed_input(cm_ctx *cx, cm_engine *e, const cm_ready_step *s, cons
 cm_status cm_plain_inputs(cm_ctx *cx, cm_context *c, const cm_ready_step *s, const cm_solution *sol)
 {
     cm_engine *e = c->engine;
-    for (int i = 0; e->plan->n_packed && i < s->plan->n_in; i++) {
+    const bool all_there = !e->plan->n_packed && !e->source.let_go;
+    for (int i = 0; !all_there && i < s->plan->n_in; i++) {
         int32_t v = s->plan->in[i].value;
         const void *data;
         if (v < 0 || e->plan->values[v].storage != CM_STORE_CONSTANT)
@@ -215,6 +257,64 @@ cm_status cm_plain_inputs(cm_ctx *cx, cm_context *c, const cm_ready_step *s, con
         CM_TRY(cm_plain_constant(cx, e, v, &data));
         c->slots[v].datum.tensor.data = (void *)data;
     }
+    return CM_OK;
+}
+
+void cm_refresh_constants(cm_context *c)
+{
+    cm_engine *e = c->engine;
+    if (!e->source.let_go)
+        return;
+    pthread_mutex_lock(&e->packing);
+    for (int i = 0; i < e->plan->n_values; i++)
+        if (e->plan->values[i].storage == CM_STORE_CONSTANT)
+            c->slots[i].datum.tensor.data = (void *)e->values[i].data;
+    pthread_mutex_unlock(&e->packing);
+}
+
+/* ---- a source ---- */
+
+typedef struct {
+    uintptr_t begin, end;
+    cm_ready_value *value;
+} extent;
+
+static int by_begin(const void *a, const void *b)
+{
+    const extent *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* Constants that share bytes stay: one may be packed where another is read. */
+static cm_status keep_shared(cm_ctx *cx, cm_engine *e)
+{
+    extent *all, *widest = NULL;
+    int n = 0;
+    cm_arena_mark mark = cm_arena_save(cx->scratch);
+    CM_NEW_N(cx, cx->scratch, all, e->plan->n_values, extent);
+    for (int i = 0; i < e->plan->n_values; i++) {
+        const uintptr_t at = (uintptr_t)e->values[i].data;
+        if (e->plan->values[i].storage == CM_STORE_CONSTANT && at)
+            all[n++] = (extent){at, at + constant_bytes(e, i), &e->values[i]};
+    }
+    qsort(all, (size_t)n, sizeof *all, by_begin);
+    for (int i = 0; i < n; i++) {
+        if (widest && all[i].begin < widest->end)
+            widest->value->plain = all[i].value->plain = true;
+        if (!widest || all[i].end > widest->end)
+            widest = &all[i];
+    }
+    cm_arena_restore(cx->scratch, mark);
+    return CM_OK;
+}
+
+cm_status cm_engine_set_source(cm_ctx *cx, cm_engine *e, const cm_constant_source *source)
+{
+    CM_TRY(keep_shared(cx, e));
+    for (int l = 0; l < e->variant->n_lists; l++) /* handed out, they are read as they are */
+        for (int i = 0; i < e->variant->lists[l].n_outputs; i++)
+            e->values[e->variant->lists[l].outputs[i]].plain = true;
+    e->source = *source;
     return CM_OK;
 }
 

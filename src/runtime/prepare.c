@@ -656,6 +656,7 @@ cm_status cm_prepare(cm_ctx *cx, cm_context *c)
 {
     const cm_plan_list *main = &c->engine->variant->lists[0];
     forget(c);
+    cm_refresh_constants(c);
     for (int i = 0; i < main->n_inputs; i++) {
         cm_slot *s = &c->slots[main->inputs[i]];
         s->datum = c->inputs[i];

@@ -33,10 +33,17 @@ cm_status cm_engine_open_memory(cm_ctx *cx, const void *bytes, size_t n, bool co
  * until the last release. */
 cm_status cm_engine_open_lowered(cm_ctx *cx, cm_plan *plan, const cm_tensor *const *constants,
                                  cm_engine **out) CM_MUST_USE;
-/* `fn` is told which bytes of constants were packed just now: whoever lent them may let them go, so long as
- * they can still be read. For lowered plans; set before contexts are made. */
-typedef void (*cm_packed_fn)(void *user, const void *bytes, size_t n);
-void cm_engine_on_packed(cm_engine *e, cm_packed_fn fn, void *user);
+/* Where the constants of a lowered plan come from, if they can be had again: their plain form need not stay beside
+ * the packed one. Set before contexts are made; both may be called from any thread, one at a time. */
+typedef struct cm_constant_source {
+    /* A constant was packed and nobody reads it plain. True: it is gone, and will be fetched if it is wanted after
+     * all; false: it can still be read where it is. */
+    bool (*let_go)(void *user, const void *bytes, size_t n);
+    void (*fetch)(void *user, const void *bytes, size_t n, void *to);
+    void *user;
+} cm_constant_source;
+cm_status cm_engine_set_source(cm_ctx *cx, cm_engine *e,
+                               const cm_constant_source *source) CM_MUST_USE;
 cm_engine *cm_engine_retain(cm_engine *e);
 void cm_engine_release(cm_engine *e); /* NULL is fine */
 

@@ -93,6 +93,8 @@ cm_status cm_plain_constant(cm_ctx *cx, struct cm_engine *e, int32_t value,
 cm_status cm_plain_inputs(cm_ctx *cx, struct cm_context *c, const struct cm_ready_step *s,
                           const cm_solution *sol) CM_MUST_USE;
 void cm_packed_release(struct cm_engine *e);
+/* Constants' slots as the engine has them now: what it has let go has no data. */
+void cm_refresh_constants(struct cm_context *c);
 
 /* Strides of `out`, whose dims are set, as a view of `in`; false: elements must move. */
 bool cm_view_strides(const cm_tensor *in, cm_tensor *out);

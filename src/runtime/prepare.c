@@ -210,6 +210,7 @@ static void choose(preparing *p, draft *d, const cm_target *target, cm_choice *c
  * come out. What reads those outputs is late. */
 static cm_status size_by_data(preparing *p, draft *d)
 {
+    enum { MOST_RESERVED = 1 << 30 }; /* bytes for an output that may be much smaller */
     const cm_plan_step *step = d->s->plan;
     cm_tensor *const *outs = (cm_tensor *const *)d->outs;
     cm_choice choice = {0};
@@ -217,10 +218,13 @@ static cm_status size_by_data(preparing *p, draft *d)
     if (!d->s->problem || !gather(p, d))
         return CM_OK;
     CM_NEW_N(p->cx, &p->c->bound_arena, counted, step->n_out, int);
-    bool usable_all = cm_form_outputs(p->cx, p->dims, d->s, d->sol->in, outs, counted);
-    for (int o = 0; usable_all && o < step->n_out; o++)
-        usable_all = !d->outs[o] || usable(&d->out[o]);
-    if (usable_all)
+    bool fits = cm_form_outputs(p->cx, p->dims, d->s, d->sol->in, outs, counted);
+    for (int o = 0; fits && o < step->n_out; o++) {
+        size_t bytes = 0;
+        fits = !d->outs[o] || (usable(&d->out[o]) && cm_tensor_bytes(&d->out[o], &bytes) &&
+                               bytes <= MOST_RESERVED);
+    }
+    if (fits)
         choose(p, d, &p->c->device->target, &choice);
     if (!choice.tactic)
         return CM_OK;

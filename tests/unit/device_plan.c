@@ -136,6 +136,11 @@ static void what_data_size_is_counted_there(void **state)
     bind(&f);
     assert_string_equal(actions(&f, text, sizeof text), "us2cdwh");
     close_text(&f);
+    /* ... unless memory for all that could be would be too much. */
+    open_text(&f, "x: f32[9000,9000]\na = Softmax(x)\ny = NonZero(a)\nreturn y\n", &sm_90);
+    bind(&f);
+    assert_string_equal(actions(&f, text, sizeof text), "us1dwh");
+    close_text(&f);
 }
 
 static void copied_values_keep_memory_of_their_own(void **state)

@@ -697,7 +697,6 @@ class Module:
             self.shared[m.group(3)] = at
             at += size
         self.static_end = (at + 1023) // 1024 * 1024
-        # 16 beyond a multiple of 1024: kernels that need more than 16 bytes of alignment see to it
         for m in re.finditer(r"\.extern \.shared \.align (\d+) \.b8 ([\w$]+)\[\];", text):
             self.shared[m.group(2)] = self.static_end
 

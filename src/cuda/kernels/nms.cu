@@ -20,6 +20,7 @@ struct arguments {
 };
 
 enum { THREADS = 512, CHUNK = 4096, GROUP = 64, SHARES = THREADS / GROUP };
+#include "sort_keys.cuh"
 
 struct box {
     float y0, x0, y1, x1, area;
@@ -104,23 +105,6 @@ DEVICE u32 next_chunk(const arguments &a, const float *scores, u64 first, u64 &l
     }
     last = prefix;
     return CHUNK;
-}
-
-DEVICE void sort_keys(u64 *keys, u32 n)
-{
-    for (u32 size = 2; size <= n; size *= 2)
-        for (u32 apart = size / 2; apart > 0; apart /= 2) {
-            __syncthreads();
-            for (u32 i = threadIdx.x; i < n / 2; i += THREADS) {
-                const u32 lo = i / apart * 2 * apart + i % apart, hi = lo + apart;
-                const u64 p = keys[lo], q = keys[hi];
-                if ((p > q) == ((lo & size) == 0)) {
-                    keys[lo] = q;
-                    keys[hi] = p;
-                }
-            }
-        }
-    __syncthreads();
 }
 
 // Keys from `first` to `last`, sorted; the rest of the power of two are NO_KEY.

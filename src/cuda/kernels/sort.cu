@@ -146,6 +146,8 @@ extern "C" __global__ void __launch_bounds__(256) running_columns(const rows a)
 #endif
 
 #ifdef LARGEST
+#include "sort_keys.cuh"
+
 enum { MOST = 4096 }; // that are sorted
 
 // Small keys come first: the number's order above, its index below. -0 is 0, NaN the largest.
@@ -198,24 +200,6 @@ DEVICE u64 last_key(const rows &a, i64 base)
             return prefix | ~mask;
     }
     return prefix;
-}
-
-DEVICE void sort_keys(u64 *keys, int n)
-{
-    for (int size = 2; size <= n; size *= 2)
-        for (int apart = size / 2; apart > 0; apart /= 2) {
-            __syncthreads();
-            for (int i = threadIdx.x; i < n / 2; i += THREADS) {
-                int lo = i / apart * 2 * apart + i % apart, hi = lo + apart;
-                bool up = (lo & size) == 0;
-                u64 p = keys[lo], q = keys[hi];
-                if ((p > q) == up) {
-                    keys[lo] = q;
-                    keys[hi] = p;
-                }
-            }
-        }
-    __syncthreads();
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) top_k(const rows a)

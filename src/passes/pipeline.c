@@ -78,6 +78,7 @@
     X(norm_sink, FUSE, true, 1e-6, "transposes down from normalisations")                          \
     X(norm_merge, FUSE, true, 0, "one for two")                                                    \
     X(sink_shared, FUSE, true, 1e-6, "transposes that several nodes read")                         \
+    X(patches_as_product, FUSE, false, 1e-6, "convolutions of patches that are read as rows")      \
     X(conv_as_product, FUSE, false, 1e-6, "convolutions of points that are read transposed")       \
     X(conv_sink, FUSE, true, 1e-6, "the transposes behind those")                                  \
     X(conv_merge, FUSE, true, 0, "meet others")                                                    \

@@ -16,8 +16,7 @@
  * numerics: the order of a sum
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <string.h>
-
+#include "passes/conv_match.h"
 #include "passes/product.h"
 #include "passes/transposes.h"
 
@@ -32,30 +31,11 @@ static bool swaps(const cm_node *n)
            cm_perm_equal(perm, SWAPPED, 3);
 }
 
-static bool all_are(cm_ints v, int64_t want)
-{
-    for (int i = 0; i < v.n; i++)
-        if (v.v[i] != want)
-            return false;
-    return true;
-}
-
-static bool is_plain(const cm_value *v)
-{
-    return cm_is_const(v) && !v->constant->packed && cm_is_float(v);
-}
-
 /* The Transpose before n when n is a convolution of points, else NULL. */
 static cm_node *transpose_before(const cm_node *n)
 {
-    if (!cm_is(n, CM_OP_CONV) || cm_rank(n->in[0]) != 3 || !is_plain(n->in[1]) ||
-        cm_rank(n->in[1]) != 3 || n->in[1]->constant->dims[2] != 1 || cm_int(n, "group") != 1 ||
-        (n->n_in > 2 && n->in[2] && !is_plain(n->in[2])))
-        return NULL;
-    if (!all_are(cm_int_list(n, "strides"), 1) || !all_are(cm_int_list(n, "pads"), 0))
-        return NULL;
-    cm_str pad = cm_string(n, "auto_pad");
-    if (pad.n && !cm_str_equal(pad, cm_str_of("NOTSET")) && !cm_str_equal(pad, cm_str_of("VALID")))
+    if (!cm_is_plain_conv(n) || cm_rank(n->in[0]) != 3 || n->in[1]->constant->dims[2] != 1 ||
+        !cm_all_are(cm_int_list(n, "strides"), 1))
         return NULL;
     cm_node *t = cm_made_by(n->in[0], CM_OP_TRANSPOSE);
     return swaps(t) && cm_only_reader(n->in[0]) == n ? t : NULL;
@@ -96,21 +76,6 @@ static int parts(const cm_node *split, int64_t channels, int64_t *sizes)
     return sum == channels ? split->n_out : 0;
 }
 
-/* Elements of a constant from `first` on, as a constant of these dims, turned when asked. */
-static cm_status piece(cm_rewriter *rw, cm_network *g, const cm_value *c, int64_t first,
-                       int64_t rows, int64_t columns, bool turn, bool flat, cm_value **out)
-{
-    const double *v;
-    double *w;
-    int64_t n, dims[] = {turn ? columns : rows, turn ? rows : columns};
-    CM_TRY(cm_const_f64(rw->cx, c, &v, &n));
-    CM_NEW_N(rw->cx, rw->cx->scratch, w, rows * columns, double);
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t k = 0; k < columns; k++)
-            w[turn ? k * rows + i : i * columns + k] = v[first * columns + i * columns + k];
-    return cm_make_const_f64(rw->cx, g, c->name, c->type.dtype, flat ? 1 : 2, dims, w, out);
-}
-
 /* Channels first .. first + n of the convolution. */
 static cm_status make_part(cm_rewriter *rw, cm_node *before, cm_node *conv, cm_node *t,
                            int64_t first, int64_t n, bool back, cm_node **out)
@@ -119,14 +84,14 @@ static cm_status make_part(cm_rewriter *rw, cm_node *before, cm_node *conv, cm_n
     cm_value *w, *b;
     cm_node *y;
     int64_t from = conv->in[1]->constant->dims[1];
-    CM_TRY(piece(rw, g, conv->in[1], first, n, from, back, false, &w));
+    CM_TRY(cm_conv_piece(rw, g, conv->in[1], first, n, from, back, false, &w));
     cm_product p = {.a = w, .b = t->in[0], .trans_b = true, .alpha = 1};
     if (back)
         p = (cm_product){.a = t->in[0], .b = w, .alpha = 1};
     CM_TRY(cm_make_product(rw, before, conv, &p, &y));
     CM_TRY(cm_node_add_from(rw->cx, y, t));
     if (conv->n_in > 2 && conv->in[2]) {
-        CM_TRY(piece(rw, g, conv->in[2], first, n, 1, false, back, &b));
+        CM_TRY(cm_conv_piece(rw, g, conv->in[2], first, n, 1, false, back, &b));
         CM_TRY(cm_make(rw, before, CM_OP_ADD, conv, (cm_value *[]){y->out[0], b}, 2, 1, &y));
     }
     if (back)

@@ -133,14 +133,23 @@ def limit_ms(o, model, inputs):
     return max(counter.get_total_flops() / (rate * 1e9), moved / (o.tbs * 1e9))
 
 
-def error_of(model, inputs, path):
+def allow_tf32(yes):
+    torch.set_float32_matmul_precision("high" if yes else "highest")
+    torch.backends.cudnn.allow_tf32 = yes
+
+
+def errors_of(model, inputs, path):
+    """The largest difference from PyTorch in true float32, relative to the largest value: Cameo's, and PyTorch's own in
+    the precision that was timed."""
     with torch.no_grad():
+        own = model(*inputs).float().cpu().numpy()
+        allow_tf32(False)
         want = model.float()(*[x.float() if x.is_floating_point() else x for x in inputs])
+        allow_tf32(True)
     want = want.cpu().numpy()
     got = np.load(path)["out"].astype(np.float32)
-    if got.shape != want.shape or not np.isfinite(got).all():
-        return float("nan")
-    return float(np.abs(got - want).max() / np.abs(want).max())
+    return [float(np.abs(x - want).max() / np.abs(want).max())
+            if x.shape == want.shape and np.isfinite(x).all() else float("nan") for x in (got, own)]
 
 
 def run_cameo(o, folder, name, model, inputs):
@@ -165,7 +174,7 @@ def run_cameo(o, folder, name, model, inputs):
 
 
 def print_row(cells):
-    widths = (24, 9, 9, 9, 9, 8, 8, 10, 9, 9)
+    widths = (24, 9, 9, 9, 9, 8, 8, 10, 10, 9, 9)
     print(" ".join(str(c).rjust(w) if i else str(c).ljust(w)
                    for i, (c, w) in enumerate(zip(cells, widths))), flush=True)
 
@@ -184,7 +193,7 @@ def bench(o, folder, name):
     best = min((t for t in torch_ms if t is not None), default=None)
     print_row([name, number(ms)] + [number(t) for t in torch_ms] +
               ["%.2fx" % (best / ms) if ms and best else "-", "%.0f%%" % (100 * limit / ms) if ms else "-",
-               "%.1e" % error_of(model, inputs, answer),
+               *["%.1e" % e for e in errors_of(model, inputs, answer)],
                "%s+%s" % (report.get("deviceLayers", 0), report.get("fallenLayers", 0)),
                "%.0f s" % built])
 
@@ -194,10 +203,9 @@ def main():
     sections = o.sections.split(",")
     names = o.names.split(",") if o.names else [n for n in CASES if CASES[n][0] in sections]
     torch.backends.cudnn.benchmark = True
-    torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.allow_tf32 = True
+    allow_tf32(True)
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
-    print_row(["network", "cameo", "eager", "graph", "compiled", "ratio", "limit", "error", "layers",
+    print_row(["network", "cameo", "eager", "graph", "compiled", "ratio", "limit", "error", "torch's", "layers",
                "build"])
     failed = 0
     with tempfile.TemporaryDirectory() as temporary:

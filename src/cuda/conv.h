@@ -64,6 +64,7 @@ CONV_TACTIC(conv_narrow);
 CONV_TACTIC(conv_patch);
 CONV_TACTIC(conv_bulk);
 CONV_TACTIC(conv_matmul);
+CONV_TACTIC(conv_variable);
 #undef CONV_TACTIC
 size_t cm_cuda_conv_depthwise_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
 void cm_cuda_conv_depthwise_pack(const cm_problem *p, const cm_knobs *k, int input,
@@ -87,6 +88,8 @@ int cm_cuda_conv_narrow_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_tile_knobs(const cm_problem *p, cm_knobs *out);
 size_t cm_cuda_conv_tile_workspace(const cm_problem *p, const cm_knobs *k);
+int cm_cuda_conv_variable_knobs(const cm_problem *p, cm_knobs *out);
+size_t cm_cuda_conv_variable_workspace(const cm_problem *p, const cm_knobs *k);
 int cm_cuda_conv_cudnn_knobs(const cm_problem *p, cm_knobs *out);
 size_t cm_cuda_conv_cudnn_workspace(const cm_problem *p, const cm_knobs *k);
 

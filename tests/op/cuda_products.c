@@ -295,6 +295,19 @@ static void transposed_convolutions(void **state)
              "y = ConvTranspose(x, @w) {strides=[2,2]}\nreturn y\n");
 }
 
+/* Each brings its weights: groups, three axes, dilation, transposed. */
+static void convolutions_with_weights_that_vary(void **state)
+{
+    (void)state;
+    compiles("x: f16[2,8,9,9]\nw: f16[12,4,3,3]\n@b = f16[12] random 2\n"
+             "y = Conv(x, w, @b) {group=2, pads=[1,1,1,1]} then \"relu x\"\nreturn y\n");
+    compiles("x: f32[1,3,5,6,7]\nw: f32[5,3,3,2,3]\nb: f32[5]\n"
+             "y = Conv(x, w, b) {dilations=[1,2,1], strides=[2,1,1]}\nreturn y\n");
+    compiles("x: f32[2,6,30]\nw: f32[6,1,5]\ny = Conv(x, w) {group=6}\nreturn y\n");
+    compiles("x: f32[1,6,5,5]\nw: f32[6,4,3,2]\n"
+             "y = ConvTranspose(x, w) {group=2, strides=[2,2], dilations=[1,2]}\nreturn y\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +321,7 @@ int main(void)
         cmocka_unit_test(images_with_infinities),
         cmocka_unit_test(depthwise_convolutions),
         cmocka_unit_test(transposed_convolutions),
+        cmocka_unit_test(convolutions_with_weights_that_vary),
         cmocka_unit_test(products_of_shortened_floats),
         cmocka_unit_test(products_of_any_size_in_float16),
         cmocka_unit_test(products_of_any_size_in_bfloat16),

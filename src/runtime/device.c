@@ -50,7 +50,8 @@ cm_status cm_device_state_create(cm_ctx *cx, cm_context *c, const cm_target *t)
     CM_NEW_N(cx, &c->arena, c->device->marks, c->engine->n_steps + 2, cm_mark *);
     CM_NEW_N(cx, &c->arena, c->device->out_bytes, cm_engine_n_outputs(c->engine), size_t);
     cm_timings_init(&c->device->timings, c->allocator, t);
-    return open_device(cx, c, t);
+    CM_TRY(open_device(cx, c, t));
+    return cm_late_create(cx, c);
 }
 
 void cm_device_settle(cm_context *c)
@@ -71,6 +72,7 @@ void cm_device_state_destroy(cm_context *c)
     for (int i = 0; i < d->n_marks; i++)
         d->api->mark_close(d->device, d->marks[i]);
     d->api->stream_close(d->stream);
+    cm_late_destroy(c);
     if (d->memory)
         d->api->release(d->device, d->memory);
     if (d->pinned)

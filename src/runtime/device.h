@@ -21,6 +21,8 @@ typedef struct cm_place {
     size_t pinned; /* up, down: offset of the copy in pinned memory */
     bool direct;   /* the caller's memory for an output: nothing is left to copy */
     bool counted;  /* each run has its own size; `bytes` is the most, the host's copy in its room */
+    bool late;     /* each run tells its size, and maybe where it is: see cm_late_value */
+    bool held;     /* late steps may read it on the device, to the end */
     const void *data; /* in the device's memory */
 } cm_place;
 
@@ -32,6 +34,8 @@ typedef enum {
     CM_DO_OUT,     /* copy output `value` (its index) to the caller's memory on the device */
     CM_DO_WAIT,    /* for all that the device was given */
     CM_DO_COUNT,   /* wait for the size of what `step` made */
+    CM_DO_LATE,    /* run `step`, whose sizes are known by now, wherever it can be */
+    CM_DO_FETCH,   /* copy `value`, a late one, to the host if it is not there */
 } cm_action_kind;
 
 typedef struct cm_action {
@@ -39,9 +43,20 @@ typedef struct cm_action {
     const cm_ready_step *step;
     int32_t value;
     int first, n;
-    const char *name; /* of a segment, for profilers */
+    unsigned char *where; /* LATE: per input, CM_HERE and CM_THERE as placing knows it */
+    const char *name;     /* of a segment, for profilers */
     cm_recording *recording;
 } cm_action;
+
+enum { CM_HERE = 1, CM_THERE = 2 }; /* in the host's, the device's memory */
+
+/* A value that late steps make or read, in the run that goes on. */
+typedef struct cm_late_value {
+    uint64_t here, there; /* the run that last put it into the host's, the device's memory */
+    const void *at;       /* there */
+    void *room;           /* memory of its own on the device, which only grows */
+    size_t bytes;
+} cm_late_value;
 
 /* What binding makes of it. */
 typedef struct cm_device_tables {
@@ -49,6 +64,8 @@ typedef struct cm_device_tables {
     int n_actions, n_order;
     cm_action *actions;
     const cm_ready_step **order;
+    int n_where; /* used of `where`: room for every step's inputs */
+    unsigned char *where;
     size_t memory_used;
     /* The segments were recorded with these pointers. */
     bool recorded;
@@ -70,12 +87,17 @@ struct cm_device_state {
     bool in_flight;     /* enqueued and not waited for */
     unsigned char *memory, *pinned;
     size_t memory_bytes, pinned_bytes;
-    uint64_t moves;     /* how often one of the two became another one */
-    int resident;       /* the binding whose constants are in that memory, -1: none's */
-    uint32_t *fault;    /* pinned: kernels write there what is wrong with their data */
-    int n_marks;        /* that are open */
-    cm_mark **marks;    /* while profiling; room for two more than there are steps */
-    cm_timings timings; /* of the plan's section for it */
+    uint64_t moves;          /* how often one of the two became another one */
+    int resident;            /* the binding whose constants are in that memory, -1: none's */
+    uint32_t *fault;         /* pinned: kernels write there what is wrong with their data */
+    uint64_t run;            /* how many there were, this one counted */
+    cm_late_value *late;     /* per value */
+    cm_solution *late_forms; /* per step: the device's, where that is late */
+    cm_late_value late_workspace;
+    int64_t *late_count; /* pinned */
+    int n_marks;         /* that are open */
+    cm_mark **marks;     /* while profiling; room for two more than there are steps */
+    cm_timings timings;  /* of the plan's section for it */
 };
 
 /* device.c: opens it; destroys. */
@@ -96,6 +118,16 @@ cm_status cm_device_weight(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
 void cm_device_weights_release(cm_engine *e);
 /* device_run.c: the main list, enqueued: all that must be waited for before it ends has been. Then its end. */
 cm_status cm_run_actions(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+/* A kernel met data that it cannot work with, such as an index that is out of range. */
+cm_status cm_check_fault(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+/* n is how many there are of what data sized: outputs get their shapes. */
+cm_status cm_shape_counted(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
+                           const cm_solution *sol, int64_t n) CM_MUST_USE;
+/* device_late.c: a step whose sizes only the run tells; a late value to the host; what both need. */
+cm_status cm_run_late(cm_ctx *cx, cm_context *c, const cm_action *a) CM_MUST_USE;
+cm_status cm_fetch_late(cm_ctx *cx, cm_context *c, int32_t v) CM_MUST_USE;
+cm_status cm_late_create(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+void cm_late_destroy(cm_context *c);
 cm_status cm_finish_actions(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 
 #endif

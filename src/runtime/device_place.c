@@ -40,7 +40,14 @@ static void close_segment(placing *p)
 static bool bring_down(placing *p, int32_t v)
 {
     cm_place *x = &p->d->tables.places[v];
-    if (is_constant(p, v) || x->host || !x->away)
+    if (is_constant(p, v) || x->host)
+        return false;
+    if (x->late) { /* it waits by itself, if there is anything to wait for */
+        x->host = true;
+        add_action(p, CM_DO_FETCH)->value = v;
+        return false;
+    }
+    if (!x->away)
         return false;
     close_segment(p);
     x->host = x->down = true;
@@ -78,6 +85,30 @@ static void place_on_host(placing *p, const cm_ready_step *s)
             p->d->tables.places[step->out[o].value].host = true;
 }
 
+/* A late step that the device may take: nothing is copied before its sizes have told. */
+static void place_late(placing *p, const cm_ready_step *s)
+{
+    const cm_plan_step *step = s->plan;
+    unsigned char *where = p->d->tables.where + p->d->tables.n_where;
+    p->d->tables.n_where += step->n_in;
+    for (int i = 0; i < step->n_in; i++) {
+        int32_t v = step->in[i].value;
+        if (v < 0 || is_constant(p, v))
+            continue;
+        cm_place *x = &p->d->tables.places[v];
+        where[i] = (unsigned char)((x->host ? CM_HERE : 0) | (x->away ? CM_THERE : 0));
+        x->held = x->held || x->away;
+        if (x->away)
+            close_segment(p);
+    }
+    cm_action *a = add_action(p, CM_DO_LATE);
+    a->step = s;
+    a->where = where;
+    for (int o = 0; o < step->n_out; o++)
+        if (step->out[o].value >= 0)
+            p->d->tables.places[step->out[o].value].late = true;
+}
+
 static void place_away(placing *p, const cm_ready_step *s)
 {
     const cm_plan_step *step = s->plan;
@@ -91,6 +122,7 @@ static void place_away(placing *p, const cm_ready_step *s)
             continue;
         p->d->tables.places[step->out[o].value].away = true;
         p->d->tables.places[step->out[o].value].counted = sol->counted && sol->counted[o] >= 0;
+        p->d->tables.places[step->out[o].value].late = sol->counted && sol->counted[o] >= 0;
     }
     if (!sol->counted)
         return;
@@ -122,6 +154,9 @@ static void place_step(placing *p, const cm_ready_step *s)
         place_view(p, s, sol);
     } else if (s->control < 0 && sol->away) {
         place_away(p, s);
+    } else if (s->control < 0 && sol->way == CM_WAY_LATE &&
+               (s->problem || (s->op->traits & CM_SHAPE_ONLY))) {
+        place_late(p, s);
     } else {
         place_on_host(p, s);
     }
@@ -147,6 +182,11 @@ static cm_status make_tables(cm_ctx *cx, cm_context *c)
     CM_NEW_N(cx, &c->bound_arena, d->tables.actions,
              3 * n_steps + 2 * n_values + 2 + c->engine->lists[0].plan->n_outputs, cm_action);
     CM_NEW_N(cx, &c->bound_arena, d->tables.order, n_steps, const cm_ready_step *);
+    int n_where = 0;
+    for (int i = 0; i < c->engine->lists[0].plan->n_steps; i++)
+        n_where += c->engine->lists[0].steps[i].plan->n_in;
+    CM_NEW_N(cx, &c->bound_arena, d->tables.where, n_where, unsigned char);
+    d->tables.n_where = 0;
     CM_NEW_N(cx, &c->bound_arena, d->tables.recorded_in, cm_engine_n_inputs(c->engine),
              const void *);
     CM_NEW_N(cx, &c->bound_arena, d->tables.recorded_out, cm_engine_n_outputs(c->engine), void *);
@@ -169,7 +209,7 @@ cm_status cm_place_values(cm_ctx *cx, cm_context *c)
     place_outputs(&p);
     /* What is copied down stays until the segment is through, wherever in it it was made. */
     for (int v = 0; v < c->engine->plan->n_values; v++)
-        if (p.d->tables.places[v].down)
+        if (p.d->tables.places[v].down || p.d->tables.places[v].held)
             c->last[v] = INT_MAX;
     return CM_OK;
 }

@@ -225,8 +225,7 @@ static cm_status record_all(cm_ctx *cx, cm_context *c)
     return CM_OK;
 }
 
-/* A kernel met data that it cannot work with, such as an index that is out of range. */
-static cm_status check_fault(cm_ctx *cx, cm_context *c)
+cm_status cm_check_fault(cm_ctx *cx, cm_context *c)
 {
     uint32_t code = *(volatile uint32_t *)c->device->fault;
     if (!code)
@@ -237,16 +236,12 @@ static cm_status check_fault(cm_ctx *cx, cm_context *c)
                    s->op, s->name);
 }
 
-/* What data sized has come: its outputs get their shapes. The count is a kernel's word, and kernels come with plans. */
-static cm_status take_count(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
+/* The count is a kernel's word, and kernels come with plans. */
+cm_status cm_shape_counted(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
+                           const cm_solution *sol, int64_t n)
 {
-    cm_device_state *d = c->device;
-    const cm_solution *sol = &c->solutions[s->index];
-    CM_TRY(d->api->wait(cx, d->stream));
-    CM_TRY(check_fault(cx, c));
-    int64_t n = *(volatile int64_t *)(d->pinned + sol->count);
     for (int o = 0; o < s->plan->n_out; o++) {
-        int axis = sol->counted[o];
+        int axis = s->plan->out[o].value >= 0 ? sol->counted[o] : -1;
         if (axis < 0)
             continue;
         cm_tensor t = *sol->p.out[o];
@@ -256,6 +251,24 @@ static cm_status take_count(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
         t.dims[axis] = n;
         (void)cm_tensor_shape(&t, t.dtype, t.rank, t.dims); /* no larger than the most */
         c->slots[s->plan->out[o].value].datum = (cm_datum){.kind = CM_TENSOR, .tensor = t};
+    }
+    return CM_OK;
+}
+
+/* What data sized has come. */
+static cm_status take_count(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
+{
+    cm_device_state *d = c->device;
+    const cm_solution *sol = &c->solutions[s->index];
+    CM_TRY(d->api->wait(cx, d->stream));
+    CM_TRY(cm_check_fault(cx, c));
+    CM_TRY(cm_shape_counted(cx, c, s, sol, *(volatile int64_t *)(d->pinned + sol->count)));
+    for (int o = 0; o < s->plan->n_out; o++) {
+        int32_t v = s->plan->out[o].value;
+        if (v < 0 || sol->counted[o] < 0)
+            continue;
+        d->late[v].there = d->run;
+        d->late[v].at = d->tables.places[v].data;
     }
     return CM_OK;
 }
@@ -311,25 +324,10 @@ static cm_status time_segment(cm_ctx *cx, cm_context *c, const cm_action *a)
     return CM_OK;
 }
 
-static cm_status copy_counted(cm_ctx *cx, cm_context *c, int32_t v)
-{
-    cm_device_state *d = c->device;
-    cm_slot *slot = &c->slots[v];
-    size_t bytes = 0;
-    (void)cm_tensor_bytes(&slot->datum.tensor, &bytes); /* no more than was planned */
-    CM_TRY(cm_room_reserve(cx, &slot->room, bytes, 0));
-    slot->datum.tensor.data = slot->room.data;
-    slot->owned = true;
-    return bytes ? d->api->download(cx, d->stream, slot->room.data, d->tables.places[v].data, bytes)
-                 : CM_OK;
-}
-
 static cm_status copy_down(cm_ctx *cx, cm_context *c, int32_t v)
 {
     cm_device_state *d = c->device;
     const cm_place *x = &d->tables.places[v];
-    if (x->counted)
-        return copy_counted(cx, c, v);
     c->slots[v].datum.tensor.data = d->pinned + x->pinned;
     c->slots[v].owned = false;
     return x->bytes ? d->api->download(cx, d->stream, d->pinned + x->pinned, x->data, x->bytes)
@@ -351,7 +349,9 @@ static cm_status copy_out(cm_ctx *cx, cm_context *c, int o)
                        cm_engine_output_name(c->engine, o), d->out_bytes[o]);
     if (!bytes || (x->direct && x->data == d->out_at[o]))
         return CM_OK;
-    if (x->away)
+    if (x->late && d->late[v].there == d->run)
+        return d->api->move(cx, d->stream, d->out_at[o], d->late[v].at, bytes);
+    if (x->away && !x->late)
         return d->api->move(cx, d->stream, d->out_at[o], x->data, bytes);
     CM_TRY(d->api->upload(cx, d->stream, d->out_at[o], t->data, bytes));
     return d->api->wait(cx, d->stream); /* the host may change it */
@@ -385,6 +385,10 @@ static cm_status act(cm_ctx *cx, cm_context *c, cm_action *a)
                                : walk_segment(cx, c, a);
     case CM_DO_COUNT:
         return take_count(cx, c, a->step);
+    case CM_DO_LATE:
+        return cm_run_late(cx, c, a);
+    case CM_DO_FETCH:
+        return cm_fetch_late(cx, c, a->value);
     case CM_DO_OUT:
         return copy_out(cx, c, a->value);
     case CM_DO_WAIT:
@@ -405,6 +409,7 @@ cm_status cm_run_actions(cm_ctx *cx, cm_context *c)
         CM_TRY(upload_constants(cx, c));
     cm_status st = CM_OK;
     d->in_flight = true;
+    d->run++;
     for (int i = 0; i < d->tables.n_actions && st == CM_OK; i++)
         st = act(cx, c, &d->tables.actions[i]);
     if (st == CM_OK)
@@ -420,7 +425,7 @@ cm_status cm_finish_actions(cm_ctx *cx, cm_context *c)
 {
     c->device->in_flight = false;
     CM_TRY(c->device->api->wait(cx, c->device->stream));
-    return check_fault(cx, c);
+    return cm_check_fault(cx, c);
 }
 
 cm_status cm_context_device_ns(cm_ctx *cx, cm_context *c, int runs, double *ns)

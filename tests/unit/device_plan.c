@@ -55,7 +55,7 @@ static void close_text(fixture *f)
     cm_arena_deinit(&f->scratch);
 }
 
-/* One letter an action: host, up, segment (and how many steps), down, wait, count. */
+/* One letter an action: host, up, segment (and how many steps), down, wait, count, late, fetch. */
 static const char *actions(const fixture *f, char *buf, size_t n)
 {
     size_t at = 0;
@@ -64,7 +64,7 @@ static const char *actions(const fixture *f, char *buf, size_t n)
         if (a->kind == CM_DO_SEGMENT)
             at += (size_t)snprintf(buf + at, n - at, "s%d", a->n);
         else
-            at += (size_t)snprintf(buf + at, n - at, "%c", "hu?dowc"[a->kind]);
+            at += (size_t)snprintf(buf + at, n - at, "%c", "hu?dowclf"[a->kind]);
     }
     return buf;
 }
@@ -125,7 +125,7 @@ static void what_the_host_makes_goes_ahead_of_a_segment(void **state)
     close_text(&f);
 }
 
-/* What data size is counted on the device; the host, which has what follows, waits for the count and takes what there is. */
+/* What data size is counted on the device; what follows is late, and fetched where the host wants it. */
 static void what_data_size_is_counted_there(void **state)
 {
     (void)state;
@@ -134,12 +134,12 @@ static void what_data_size_is_counted_there(void **state)
     open_text(&f, "x: f32[8,8]\na = Softmax(x)\ny = NonZero(a)\nz = Transpose(y)\nreturn z\n",
               &sm_90);
     bind(&f);
-    assert_string_equal(actions(&f, text, sizeof text), "us2cdwh");
+    assert_string_equal(actions(&f, text, sizeof text), "us2clf");
     close_text(&f);
-    /* ... unless memory for all that could be would be too much. */
+    /* ... and late itself where memory for all that could be would be too much. */
     open_text(&f, "x: f32[9000,9000]\na = Softmax(x)\ny = NonZero(a)\nreturn y\n", &sm_90);
     bind(&f);
-    assert_string_equal(actions(&f, text, sizeof text), "us1dwh");
+    assert_string_equal(actions(&f, text, sizeof text), "us1lf");
     close_text(&f);
 }
 

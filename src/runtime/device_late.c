@@ -1,0 +1,449 @@
+/* device_late.c -- steps whose sizes only the run tells, in a device's context: once their inputs have come they are
+ * formed for the device, and again when those have other sizes than last time; what the device does not take
+ * is the host's. Their values are wherever they were made, until somebody needs them on the other side.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/size.h"
+#include "runtime/device.h"
+
+enum {
+    FEW = 16,                   /* integers whose arithmetic is the host's */
+    MOST_KNOWN = 64,            /* elements that tell sizes */
+    MOST_RESERVED = 1 << 30,    /* bytes for an output that may be much smaller */
+};
+
+/* ---- Where values are -------------------------------------------------------------------------- */
+
+static bool is_constant(const cm_context *c, int32_t v)
+{
+    return c->engine->plan->values[v].storage == CM_STORE_CONSTANT;
+}
+
+static bool is_here(const cm_context *c, int32_t v, int where)
+{
+    return (where & CM_HERE) || is_constant(c, v) || c->device->late[v].here == c->device->run;
+}
+
+static bool is_there(const cm_context *c, int32_t v, int where)
+{
+    return (where & CM_THERE) || c->device->late[v].there == c->device->run;
+}
+
+static const void *at(const cm_context *c, int32_t v)
+{
+    const cm_device_state *d = c->device;
+    return d->late[v].there == d->run ? d->late[v].at : d->tables.places[v].data;
+}
+
+/* At least so many bytes of the device's memory. */
+static cm_status reserve(cm_ctx *cx, cm_device_state *d, cm_late_value *x, size_t bytes)
+{
+    void *p;
+    if (x->room && bytes <= x->bytes)
+        return CM_OK;
+    CM_TRY(d->api->wait(cx, d->stream)); /* kernels may still read what is there */
+    d->api->release(d->device, x->room);
+    x->room = NULL;
+    x->bytes = 0;
+    CM_TRY(d->api->alloc(cx, d->device, bytes ? bytes : 1, &p));
+    x->room = p;
+    x->bytes = bytes;
+    return CM_OK;
+}
+
+static cm_status bring_down(cm_ctx *cx, cm_context *c, int32_t v, int where)
+{
+    cm_device_state *d = c->device;
+    cm_slot *slot = &c->slots[v];
+    size_t bytes = 0;
+    if (is_here(c, v, where))
+        return CM_OK;
+    (void)cm_tensor_bytes(&slot->datum.tensor, &bytes); /* no more than there was memory for */
+    CM_TRY(cm_room_reserve(cx, &slot->room, bytes, 0));
+    if (bytes) {
+        CM_TRY(d->api->download(cx, d->stream, slot->room.data, at(c, v), bytes));
+        CM_TRY(d->api->wait(cx, d->stream));
+    }
+    slot->datum.tensor.data = slot->room.data;
+    slot->owned = true;
+    d->late[v].here = d->run;
+    return CM_OK;
+}
+
+cm_status cm_fetch_late(cm_ctx *cx, cm_context *c, int32_t v)
+{
+    return bring_down(cx, c, v, 0);
+}
+
+static cm_status bring_up(cm_ctx *cx, cm_context *c, int32_t v, int where)
+{
+    cm_device_state *d = c->device;
+    const cm_tensor *t = &c->slots[v].datum.tensor;
+    cm_late_value *x = &d->late[v];
+    size_t bytes = 0;
+    if (is_there(c, v, where))
+        return CM_OK;
+    (void)cm_tensor_bytes(t, &bytes); /* the host has it */
+    CM_TRY(reserve(cx, d, x, bytes));
+    if (bytes)
+        CM_TRY(d->api->upload(cx, d->stream, x->room, t->data, bytes));
+    x->at = x->room;
+    x->there = d->run;
+    return CM_OK;
+}
+
+/* ---- Forming ----------------------------------------------------------------------------------- */
+
+/* One step while it is formed; in its solution's arena. */
+typedef struct {
+    cm_ctx *cx;
+    cm_context *c;
+    const cm_ready_step *s;
+    cm_solution *sol;
+    const unsigned char *where;
+    cm_tensor *in, *out;
+    cm_tensor **outs;
+    bool *constant;
+} forming;
+
+static bool usable(const cm_tensor *t)
+{
+    return t->dtype != CM_STR && !cm_dtype_is_sub_byte(t->dtype);
+}
+
+static bool takes(const cm_context *c, const cm_plan_step *step)
+{
+    for (int i = 0; i < step->n_in; i++) {
+        const cm_datum *d = c->in[i];
+        if (d && (d->kind != CM_TENSOR || !usable(&d->tensor) || !cm_tensor_is_dense(&d->tensor)))
+            return false;
+    }
+    return true;
+}
+
+/* Is the form that is there for these very sizes, and the elements that told them? */
+static cm_status still_fits(const forming *f, bool *fits)
+{
+    const cm_solution *sol = f->sol;
+    *fits = sol->formed;
+    for (int i = 0; *fits && i < sol->n_in; i++) {
+        const cm_tensor *was = sol->in[i], *is = f->c->in[i] ? &f->c->in[i]->tensor : NULL;
+        int32_t v = f->s->plan->in[i].value;
+        *fits = !was == !is && (!was || (was->dtype == is->dtype && cm_tensor_same_shape(was, is)));
+        if (!*fits || !was || !was->data || is_constant(f->c, v))
+            continue;
+        CM_TRY(bring_down(f->cx, f->c, v, f->where[i]));
+        *fits = memcmp(was->data, f->c->in[i]->tensor.data,
+                       (size_t)cm_tensor_elems(was) * cm_dtype_size(was->dtype)) == 0;
+    }
+    return CM_OK;
+}
+
+static cm_status gather(forming *f)
+{
+    const cm_plan_step *step = f->s->plan;
+    cm_solution *sol = f->sol;
+    cm_ctx *cx = f->cx;
+    CM_NEW_N(cx, &sol->late, f->in, step->n_in, cm_tensor);
+    CM_NEW_N(cx, &sol->late, f->out, step->n_out, cm_tensor);
+    CM_NEW_N(cx, &sol->late, f->outs, step->n_out, cm_tensor *);
+    CM_NEW_N(cx, &sol->late, f->constant, step->n_in, bool);
+    CM_NEW_N(cx, &sol->late, sol->in, step->n_in, const cm_tensor *);
+    CM_NEW_N(cx, &sol->late, sol->data, step->n_in, const void *);
+    CM_NEW_N(cx, &sol->late, sol->packed, step->n_in, const void *);
+    CM_NEW_N(cx, &sol->late, sol->out_data, step->n_out, void *);
+    CM_NEW_N(cx, &sol->late, sol->counted, step->n_out, int);
+    sol->n_in = step->n_in;
+    for (int i = 0; i < step->n_in; i++) {
+        if (!f->c->in[i])
+            continue;
+        f->constant[i] = is_constant(f->c, step->in[i].value);
+        f->in[i] = f->c->in[i]->tensor;
+        if (!f->constant[i])
+            f->in[i].data = NULL; /* it will be another one next time */
+        sol->in[i] = &f->in[i];
+    }
+    for (int o = 0; o < step->n_out; o++)
+        f->outs[o] = step->out[o].value >= 0 ? &f->out[o] : NULL;
+    return CM_OK;
+}
+
+/* The elements of small integer inputs, which may tell sizes. */
+static cm_status lend_elements(forming *f)
+{
+    for (int i = 0; i < f->s->plan->n_in; i++) {
+        cm_tensor *t = &f->in[i];
+        if (!f->sol->in[i] || f->constant[i] || cm_dtype_is_float(t->dtype) ||
+            cm_tensor_elems(t) > MOST_KNOWN)
+            continue;
+        CM_TRY(bring_down(f->cx, f->c, f->s->plan->in[i].value, f->where[i]));
+        size_t bytes = (size_t)cm_tensor_elems(t) * cm_dtype_size(t->dtype);
+        void *data = cm_arena_alloc_n(&f->sol->late, bytes + 1, 1, 8, 0);
+        if (!data)
+            return cm_fail_memory(f->cx);
+        if (bytes)
+            memcpy(data, f->c->in[i]->tensor.data, bytes);
+        t->data = data;
+    }
+    return CM_OK;
+}
+
+static bool outputs_known(const forming *f)
+{
+    cm_arena symbols;
+    cm_dim_table *dims;
+    cm_arena_init(&symbols, f->c->allocator);
+    bool known = cm_dim_table_create(f->cx, &symbols, &dims) == CM_OK &&
+                 cm_form_outputs(f->cx, dims, f->s, f->sol->in, f->outs, f->sol->counted);
+    f->sol->late.failed |= symbols.failed | f->cx->scratch->failed;
+    cm_arena_deinit(&symbols);
+    for (int o = 0; known && o < f->s->plan->n_out; o++) {
+        size_t bytes;
+        known = !f->outs[o] ||
+                (usable(f->outs[o]) && cm_tensor_bytes(f->outs[o], &bytes) &&
+                 (f->sol->counted[o] < 0 || bytes <= MOST_RESERVED));
+    }
+    return known;
+}
+
+static bool is_problem(forming *f)
+{
+    const cm_tensor *const *outs = (const cm_tensor *const *)f->outs;
+    return outputs_known(f) && cm_form_problem(&f->sol->late, f->s, f->sol->in, f->constant, outs,
+                                               &f->c->device->target, 1, &f->sol->p);
+}
+
+static bool few_integers(const cm_tensor *t)
+{
+    return !cm_dtype_is_float(t->dtype) && cm_tensor_elems(t) <= FEW;
+}
+
+/* Arithmetic on a few integers that the host has is not worth a way to the device and back. */
+static bool stays_small(const forming *f)
+{
+    const cm_plan_step *step = f->s->plan;
+    bool small = true;
+    for (int i = 0; small && i < step->n_in; i++)
+        small = !f->sol->in[i] || f->constant[i] ||
+                (few_integers(&f->in[i]) && is_here(f->c, step->in[i].value, f->where[i]));
+    for (int o = 0; small && o < step->n_out; o++)
+        small = !f->outs[o] || few_integers(f->outs[o]);
+    return small;
+}
+
+static bool is_counted(const cm_solution *sol, const cm_plan_step *step)
+{
+    for (int o = 0; o < step->n_out; o++)
+        if (step->out[o].value >= 0 && sol->counted[o] >= 0)
+            return true;
+    return false;
+}
+
+static cm_status make_ready(forming *f)
+{
+    cm_solution *sol = f->sol;
+    cm_device_state *d = f->c->device;
+    const cm_tactic *t = sol->choice.tactic;
+    for (int i = 0; i < f->s->plan->n_in; i++)
+        if (sol->in[i] && f->constant[i])
+            CM_TRY(cm_device_weight(f->cx, f->c, f->s, sol, i, &sol->packed[i]));
+    if (t->ready)
+        CM_TRY(t->ready(f->cx, d->device, &sol->late, &sol->p, &sol->choice.knobs, &sol->state));
+    sol->workspace = t->workspace ? t->workspace(&sol->p, &sol->choice.knobs) : 0;
+    if (!is_counted(sol, f->s->plan))
+        sol->counted = NULL;
+    return CM_OK;
+}
+
+/* sol->choice.tactic NULL: it is not for the device. */
+static cm_status form(forming *f)
+{
+    cm_solution *sol = f->sol;
+    CM_TRY(gather(f));
+    bool is = is_problem(f);
+    if (!is && !sol->late.failed) {
+        CM_TRY(lend_elements(f));
+        is = is_problem(f);
+    }
+    if (sol->late.failed)
+        return cm_fail_memory(f->cx);
+    if (!is || stays_small(f))
+        return CM_OK;
+    sol->p.lean = f->c->lean;
+    sol->p.tf32 = f->c->engine->tf32;
+    cm_select(f->c, f->s, &sol->p, &sol->choice);
+    return sol->choice.tactic ? make_ready(f) : CM_OK;
+}
+
+static cm_status prepare(cm_ctx *cx, cm_context *c, const cm_action *a, cm_solution *sol)
+{
+    forming f = {.cx = cx, .c = c, .s = a->step, .sol = sol, .where = a->where};
+    bool fits;
+    if (!a->step->problem || !takes(c, a->step->plan)) {
+        sol->choice.tactic = NULL;
+        sol->formed = false;
+        return CM_OK;
+    }
+    CM_TRY(still_fits(&f, &fits));
+    if (fits)
+        return CM_OK;
+    sol->formed = false;
+    sol->choice = (cm_choice){0};
+    if (!sol->late.allocator && !sol->late.first)
+        cm_arena_init(&sol->late, c->allocator);
+    cm_arena_reset(&sol->late);
+    sol->late.failed = cx->scratch->failed = 0;
+    CM_TRY(form(&f));
+    sol->formed = true;
+    return CM_OK;
+}
+
+/* ---- Running ----------------------------------------------------------------------------------- */
+
+static cm_status set_pointers(cm_ctx *cx, cm_context *c, const cm_action *a, cm_solution *sol)
+{
+    cm_device_state *d = c->device;
+    const cm_plan_step *step = a->step->plan;
+    for (int i = 0; i < step->n_in; i++) {
+        int32_t v = step->in[i].value;
+        if (!sol->in[i])
+            continue;
+        if (!is_constant(c, v))
+            CM_TRY(bring_up(cx, c, v, a->where[i]));
+        sol->data[i] = is_constant(c, v) ? sol->packed[i] : at(c, v);
+    }
+    for (int o = 0; o < step->n_out; o++) {
+        int32_t v = step->out[o].value;
+        size_t bytes = 0;
+        if (v < 0)
+            continue;
+        (void)cm_tensor_bytes(sol->p.out[o], &bytes); /* checked when it was formed */
+        CM_TRY(reserve(cx, d, &d->late[v], bytes));
+        sol->out_data[o] = d->late[v].room;
+        d->tables.places[v].data = d->late[v].at = d->late[v].room;
+        d->late[v].there = d->run;
+        c->slots[v].datum = (cm_datum){.kind = CM_TENSOR, .tensor = *sol->p.out[o]};
+        c->slots[v].owned = false;
+    }
+    return reserve(cx, d, &d->late_workspace, sol->workspace);
+}
+
+static cm_status run_away(cm_ctx *cx, cm_context *c, const cm_action *a, cm_solution *sol)
+{
+    cm_device_state *d = c->device;
+    const cm_ready_step *s = a->step;
+    int64_t elems = 0;
+    CM_TRY(set_pointers(cx, c, a, sol));
+    for (int o = 0; o < s->plan->n_out; o++)
+        elems += s->plan->out[o].value >= 0 ? cm_tensor_elems(sol->p.out[o]) : 0;
+    if (elems == 0 && !sol->counted)
+        return CM_OK;
+    cm_run r = {.cx = cx,
+                .p = &sol->p,
+                .k = &sol->choice.knobs,
+                .in = sol->data,
+                .out = sol->out_data,
+                .operands = sol->data + sol->p.n_in,
+                .workspace = d->late_workspace.room,
+                .threads = c->threads,
+                .state = sol->state,
+                .stream = d->stream,
+                .fault = d->fault,
+                .fault_code = (uint32_t)s->index + 1,
+                .count = sol->counted ? d->late_count : NULL};
+    CM_TRY(sol->choice.tactic->run(&r));
+    if (!sol->counted)
+        return CM_OK;
+    CM_TRY(d->api->wait(cx, d->stream));
+    CM_TRY(cm_check_fault(cx, c));
+    return cm_shape_counted(cx, c, s, sol, *(volatile int64_t *)d->late_count);
+}
+
+/* One that is profiled is waited for. */
+static cm_status time_away(cm_ctx *cx, cm_context *c, const cm_action *a, cm_solution *sol)
+{
+    cm_device_state *d = c->device;
+    if (!c->profile)
+        return run_away(cx, c, a, sol);
+    CM_TRY(d->api->wait(cx, d->stream));
+    uint64_t start = cm_now_ns();
+    CM_TRY(run_away(cx, c, a, sol));
+    CM_TRY(d->api->wait(cx, d->stream));
+    c->profile(c->profile_user, a->step->index, start, cm_now_ns());
+    return CM_OK;
+}
+
+static cm_status run_here(cm_ctx *cx, cm_context *c, const cm_action *a)
+{
+    const cm_plan_step *step = a->step->plan;
+    bool shapes = a->step->op->traits & CM_SHAPE_ONLY;
+    for (int i = 0; !shapes && i < step->n_in; i++)
+        if (step->in[i].value >= 0)
+            CM_TRY(bring_down(cx, c, step->in[i].value, a->where[i]));
+    CM_TRY(cm_run_step(cx, c, a->step));
+    for (int o = 0; o < step->n_out; o++)
+        if (step->out[o].value >= 0)
+            c->device->late[step->out[o].value].here = c->device->run;
+    return CM_OK;
+}
+
+static cm_status run_late(cm_ctx *cx, cm_context *c, const cm_action *a, bool *away)
+{
+    const cm_ready_step *s = a->step;
+    cm_solution *sol = &c->device->late_forms[s->index];
+    for (int i = 0; i < s->plan->n_in; i++)
+        c->in[i] = s->plan->in[i].value >= 0 ? &c->slots[s->plan->in[i].value].datum : NULL;
+    CM_TRY(prepare(cx, c, a, sol));
+    *away = sol->choice.tactic != NULL;
+    if (!*away)
+        return CM_OK;
+    c->solutions[s->index].choice = sol->choice; /* for reports; the host forms its own */
+    c->solutions[s->index].formed = false;
+    return time_away(cx, c, a, sol);
+}
+
+cm_status cm_run_late(cm_ctx *cx, cm_context *c, const cm_action *a)
+{
+    const cm_ready_step *s = a->step;
+    bool away = false;
+    CM_TRY(cm_check_cancel(cx));
+    cm_arena_mark mark = cm_arena_save(cx->scratch);
+    if (c->heard)
+        cm_range_push(s->plan->name);
+    cm_status st = run_late(cx, c, a, &away);
+    if (c->heard)
+        cm_range_pop();
+    cm_arena_restore(cx->scratch, mark);
+    c->solutions[s->index].away = away;
+    if (st != CM_OK)
+        return cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);
+    return away ? CM_OK : run_here(cx, c, a);
+}
+
+/* ---- Lifetimes --------------------------------------------------------------------------------- */
+
+cm_status cm_late_create(cm_ctx *cx, cm_context *c)
+{
+    cm_device_state *d = c->device;
+    void *p;
+    CM_NEW_N(cx, &c->arena, d->late, c->engine->plan->n_values, cm_late_value);
+    CM_NEW_N(cx, &c->arena, d->late_forms, c->engine->n_steps, cm_solution);
+    if (!d->stream)
+        return CM_OK;
+    CM_TRY(d->api->alloc_host(cx, d->device, sizeof *d->late_count, &p));
+    d->late_count = p;
+    return CM_OK;
+}
+
+void cm_late_destroy(cm_context *c)
+{
+    cm_device_state *d = c->device;
+    for (int v = 0; d->late && v < c->engine->plan->n_values; v++)
+        d->api->release(d->device, d->late[v].room);
+    for (int i = 0; d->late_forms && i < c->engine->n_steps; i++)
+        cm_arena_deinit(&d->late_forms[i].late);
+    d->api->release(d->device, d->late_workspace.room);
+    if (d->late_count)
+        d->api->release_host(d->device, d->late_count);
+}

@@ -1,0 +1,154 @@
+/* late.c -- networks whose sizes come with the data: a device's context gives what one of the CPU gives, run after run.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "lower/lower.h"
+#include "op/harness.h"
+#include "runtime/device.h"
+
+typedef struct {
+    cm_arena arena, scratch;
+    cm_ctx cx;
+    cm_engine *e;
+    cm_context *c[2]; /* of the CPU; of the GPU, NULL: there is none */
+} fixture;
+
+static void open_network(fixture *f, const char *text)
+{
+    static const cm_target cuda = {CM_DEVICE_CUDA, 0, 0};
+    cm_network *g;
+    cm_plan *plan;
+    const cm_tensor *const *constants;
+    memset(f, 0, sizeof *f);
+    cm_arena_init(&f->arena, NULL);
+    cm_arena_init(&f->scratch, NULL);
+    f->cx = (cm_ctx){.arena = &f->arena, .scratch = &f->scratch};
+    const cm_context_options here = {.threads = 1}, there = {.threads = 1, .target = &cuda};
+    if (cm_network_parse(&f->cx, &f->arena, text, strlen(text), &g) != CM_OK ||
+        cm_network_infer(&f->cx, g) != CM_OK ||
+        cm_lower(&f->cx, &f->arena, g, &plan, &constants) != CM_OK ||
+        cm_engine_open_lowered(&f->cx, plan, constants, &f->e) != CM_OK ||
+        cm_context_create(&f->cx, f->e, &here, &f->c[0]) != CM_OK)
+        fail_msg("%s", f->cx.message);
+    if (op_targets()->stream && cm_context_create(&f->cx, f->e, &there, &f->c[1]) != CM_OK)
+        fail_msg("%s", f->cx.message);
+}
+
+static void close_network(fixture *f)
+{
+    for (int i = 0; i < 2; i++)
+        cm_context_destroy(f->c[i]);
+    cm_engine_release(f->e);
+    cm_arena_deinit(&f->arena);
+    cm_arena_deinit(&f->scratch);
+}
+
+enum { MOST = 600 };
+
+/* Input 0: so many of 100 elements are not 0. */
+static void run(fixture *f, int filled, uint32_t seed)
+{
+    static float x[MOST];
+    const cm_type *t = cm_engine_input_type(f->e, 0);
+    cm_datum d = {.kind = CM_TENSOR};
+    assert_true(cm_tensor_shape(&d.tensor, CM_F32, t->rank, t->dims));
+    assert_true(cm_tensor_elems(&d.tensor) <= MOST);
+    for (int i = 0; i < MOST; i++)
+        x[i] = (int)(op_random(&seed) % 100) < filled ? (float)(op_random(&seed) % 64) - 31 : 0;
+    d.tensor.data = x;
+    for (int i = 0; i < 2 && f->c[i]; i++)
+        if (cm_context_set_input(&f->cx, f->c[i], 0, &d) != CM_OK ||
+            cm_context_run(&f->cx, f->c[i]) != CM_OK)
+            fail_msg("%s", f->cx.message);
+}
+
+/* Exponentials of numbers to -63, squared: their relative error is twice 63 * 2^-24, and some. */
+static void compare(const fixture *f)
+{
+    for (int o = 0; f->c[1] && o < cm_engine_n_outputs(f->e); o++) {
+        const cm_tensor *a = &cm_context_output(f->c[0], o)->tensor;
+        const cm_tensor *b = &cm_context_output(f->c[1], o)->tensor;
+        assert_true(a->dtype == b->dtype && cm_tensor_same_shape(a, b));
+        for (int64_t i = 0; i < cm_tensor_elems(a); i++) {
+            if (a->dtype == CM_F32) {
+                float x = ((const float *)a->data)[i], y = ((const float *)b->data)[i];
+                assert_true(fabsf(x - y) <= 2e-5f * fabsf(x));
+            } else {
+                assert_int_equal(((const int64_t *)a->data)[i], ((const int64_t *)b->data)[i]);
+            }
+        }
+    }
+}
+
+/* Steps that ran on the GPU. */
+static int away(const fixture *f)
+{
+    int n = 0;
+    cm_layer_facts facts;
+    for (int i = 0; f->c[1] && i < cm_engine_n_steps(f->e); i++) {
+        cm_context_layer(f->c[1], i, &facts);
+        n += facts.away;
+    }
+    return n;
+}
+
+static void check(const char *text, int n_away)
+{
+    static const int filled[] = {40, 40, 0, 100, 7, 40, 93};
+    fixture f;
+    open_network(&f, text);
+    for (int i = 0; i < CM_COUNT(filled); i++) {
+        run(&f, filled[i], 17 + (uint32_t)i / 2);
+        compare(&f);
+        if (f.c[1] && i == 0)
+            assert_int_equal(away(&f), n_away);
+    }
+    close_network(&f);
+}
+
+static void readers_of_what_was_counted(void **state)
+{
+    (void)state;
+    check("x: f32[20,30]\np = NonZero(x)\nt = Transpose(p)\nv = GatherND(x, t)\ny = Relu(v)\n"
+          "return y, p\n",
+          4);
+}
+
+/* Late ones among late ones, and what the device had before. */
+static void counted_again(void **state)
+{
+    (void)state;
+    check("x: f32[20,30]\n@z = f32[1] {0}\na = Softmax(x)\np = NonZero(x)\nt = Transpose(p)\n"
+          "v = GatherND(a, t)\nw = GatherND(x, t)\nk = Greater(w, @z)\nc = Compress(v, k) {axis=0}\n"
+          "s = Mul(c, c)\nreturn s, v\n",
+          8);
+}
+
+/* Sizes that elements tell which the host has. */
+static void sizes_from_shapes(void **state)
+{
+    (void)state;
+    check("x: f32[20,30]\n@one = i64[1] {1}\n@two = i64[1] {2}\n@zero = i64[1] {0}\n"
+          "@c = f32[1,1] {2.5}\np = NonZero(x)\ns = Shape(p)\ne = Expand(@c, s)\n"
+          "n = Gather(s, @one) {axis=0}\nh = Div(n, @two)\nq = Cast(p) {to=1}\n"
+          "m = Mul(e, q)\ny = Slice(m, @zero, h, @one)\nreturn y\n",
+          5);
+}
+
+/* What the host makes goes up; a result nobody has downloaded is still one. */
+static void made_by_the_host(void **state)
+{
+    (void)state;
+    check("x: f32[600]\n@m = i64[2] {-1,1}\nu = Unique(x)\nv = Mul(u, u)\nw = Exp(u)\nr = Reshape(v, @m)\n"
+          "y = ReduceSum(r)\nreturn y, w\n",
+          4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(readers_of_what_was_counted),
+        cmocka_unit_test(counted_again),
+        cmocka_unit_test(sizes_from_shapes),
+        cmocka_unit_test(made_by_the_host),
+    };
+    return cmocka_run_group_tests_name("late", tests, NULL, NULL);
+}

@@ -8,9 +8,9 @@
 #include "runtime/device.h"
 
 enum {
-    FEW = 16,                   /* integers whose arithmetic is the host's */
-    MOST_KNOWN = 64,            /* elements that tell sizes */
-    MOST_RESERVED = 1 << 30,    /* bytes for an output that may be much smaller */
+    FEW = 16,                /* integers whose arithmetic is the host's */
+    MOST_KNOWN = 64,         /* elements that tell sizes */
+    MOST_RESERVED = 1 << 30, /* bytes for an output that may be much smaller */
 };
 
 /* ---- Where values are -------------------------------------------------------------------------- */
@@ -200,9 +200,8 @@ static bool outputs_known(const forming *f)
     cm_arena_deinit(&symbols);
     for (int o = 0; known && o < f->s->plan->n_out; o++) {
         size_t bytes;
-        known = !f->outs[o] ||
-                (usable(f->outs[o]) && cm_tensor_bytes(f->outs[o], &bytes) &&
-                 (f->sol->counted[o] < 0 || bytes <= MOST_RESERVED));
+        known = !f->outs[o] || (usable(f->outs[o]) && cm_tensor_bytes(f->outs[o], &bytes) &&
+                                (f->sol->counted[o] < 0 || bytes <= MOST_RESERVED));
     }
     return known;
 }

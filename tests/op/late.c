@@ -116,10 +116,11 @@ static void readers_of_what_was_counted(void **state)
 static void counted_again(void **state)
 {
     (void)state;
-    check("x: f32[20,30]\n@z = f32[1] {0}\na = Softmax(x)\np = NonZero(x)\nt = Transpose(p)\n"
-          "v = GatherND(a, t)\nw = GatherND(x, t)\nk = Greater(w, @z)\nc = Compress(v, k) {axis=0}\n"
-          "s = Mul(c, c)\nreturn s, v\n",
-          8);
+    check(
+        "x: f32[20,30]\n@z = f32[1] {0}\na = Softmax(x)\np = NonZero(x)\nt = Transpose(p)\n"
+        "v = GatherND(a, t)\nw = GatherND(x, t)\nk = Greater(w, @z)\nc = Compress(v, k) {axis=0}\n"
+        "s = Mul(c, c)\nreturn s, v\n",
+        8);
 }
 
 /* Sizes that elements tell which the host has. */
@@ -137,7 +138,8 @@ static void sizes_from_shapes(void **state)
 static void made_by_the_host(void **state)
 {
     (void)state;
-    check("x: f32[600]\n@m = i64[2] {-1,1}\nu = Unique(x)\nv = Mul(u, u)\nw = Exp(u)\nr = Reshape(v, @m)\n"
+    check("x: f32[600]\n@m = i64[2] {-1,1}\nu = Unique(x)\nv = Mul(u, u)\nw = Exp(u)\nr = "
+          "Reshape(v, @m)\n"
           "y = ReduceSum(r)\nreturn y, w\n",
           4);
 }

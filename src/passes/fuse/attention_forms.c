@@ -7,9 +7,10 @@
  * and com.microsoft.MultiHeadAttention likewise, a constant bias of its projections as Adds before; of
  * com.microsoft.Attention, for a plan only, the projection becomes a product of its own, and a mask of keys a bias: these are
  * more nodes, but they have kernels. A mask of bools
- * stays a mask, any other is a bias. Left alone: windows, lengths of sequences as inputs, caches that are written in
+ * stays a mask, any other is a bias. Left alone: windows, caches that are written in
  * place, scores as an output, masks that are shorter than the keys, packed operands. Causality counts from the first
- * query there and from the last here, which is the same where as many keys as queries are fresh.
+ * query there and from the last here, which is the same where as many keys as queries are fresh; else, and for how many keys
+ * of each batch are valid, a mask is drawn, where sizes are numbers.
  *
  * needs: types    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -24,6 +25,8 @@ typedef struct {
     bool q_by_heads, kv_by_heads; /* of rank 4 */
     double scale, softcap;
     bool causal;
+    bool drawn; /* a mask for it, and for the valid keys: */
+    cm_value *lengths;
     cm_value *projection_bias;
     /* com.microsoft.Attention: q, k and v are columns of x * weights; keys where `keep` is 0 lose `filter` */
     cm_value *x, *weights, *keep;
@@ -79,7 +82,30 @@ static bool take_operands(const cm_node *n, form *f, int past)
         return false;
     f->q_by_heads = q == 4;
     f->kv_by_heads = k == 4;
-    return !f->causal || f->in[0]->type.dims[q == 4 ? 2 : 1] == f->in[1]->type.dims[k == 4 ? 2 : 1];
+    return true;
+}
+
+static cm_dim length_of(const cm_value *v)
+{
+    return v->type.dims[cm_rank(v) == 4 ? 2 : 1];
+}
+
+static bool as_many_keys(const form *f)
+{
+    return length_of(f->in[0]) == length_of(f->in[1]);
+}
+
+/* Is a mask needed, and can it be drawn? */
+static bool take_lengths(const cm_network *g, form *f, cm_value *lengths)
+{
+    enum { MOST = 1 << 24 };
+    f->lengths = lengths;
+    f->drawn = lengths || (f->causal && !as_many_keys(f));
+    if (!f->drawn)
+        return true;
+    cm_dim q = length_of(f->in[0]), total = total_of(g, f);
+    return cm_dim_is_size(q) && cm_dim_is_size(total) && (total == 0 || q <= MOST / total) &&
+           (!lengths || cm_rank(lengths) == 1);
 }
 
 /* Sizes of heads of v, which has `heads` of them. */
@@ -97,7 +123,7 @@ static bool read_head(const cm_value *v, int64_t heads, int64_t *out)
 static bool read_attention(const cm_node *n, form *f)
 {
     f->causal = cm_int(n, "is_causal") != 0;
-    if (input(n, 6) || (n->n_out > 3 && n->out[3]) || cm_int(n, "left_window_size") >= 0 ||
+    if ((n->n_out > 3 && n->out[3]) || cm_int(n, "left_window_size") >= 0 ||
         cm_int(n, "right_window_size") >= 0 || !take_operands(n, f, 4) ||
         cm_rank(f->in[0]) != cm_rank(f->in[1]))
         return false;
@@ -111,14 +137,14 @@ static bool read_attention(const cm_node *n, form *f)
     f->scale = cm_attr_has(n->op->attrs, n->attr, "scale") ? cm_float(n, "scale")
                                                            : 1 / sqrt((double)f->size);
     f->softcap = cm_float(n, "softcap");
-    return take_mask(n->network, f, input(n, 3));
+    return take_mask(n->network, f, input(n, 3)) && take_lengths(n->network, f, input(n, 6));
 }
 
 static bool read_multi_head(const cm_node *n, form *f)
 {
     f->causal = cm_int(n, "unidirectional") != 0;
     if (input(n, 4) || input(n, 8) || input(n, 9) || (n->n_out > 3 && n->out[3]) ||
-        !take_operands(n, f, 6) || cm_rank(f->in[0]) != 3)
+        !take_operands(n, f, 6) || cm_rank(f->in[0]) != 3 || (f->causal && !as_many_keys(f)))
         return false;
     bool cached = cm_rank(f->in[1]) == 4;
     if (cached)
@@ -232,6 +258,56 @@ static cm_status add_filter(cm_rewriter *rw, cm_node *n, form *f)
     return CM_OK;
 }
 
+/* Causality alone: which query may see which key. */
+static cm_status draw_triangle(cm_rewriter *rw, cm_node *n, const form *f, cm_value **out)
+{
+    int64_t dims[] = {length_of(f->in[0]), total_of(n->network, f)};
+    int64_t past = dims[1] - length_of(f->in[1]);
+    double *may = cm_new_n(rw->cx->scratch, dims[0] * dims[1] + 1, double);
+    if (!may)
+        return cm_fail_memory(rw->cx);
+    for (int64_t i = 0; i < dims[0]; i++)
+        for (int64_t j = 0; j < dims[1]; j++)
+            may[i * dims[1] + j] = j <= past + i;
+    return cm_make_const_f64(rw->cx, n->network, NULL, CM_BOOL, 2, dims, may, out);
+}
+
+/* What a batch's length must reach for a key to be valid, and seen: the last query stands at the last valid key. */
+static cm_status draw_lengths(cm_rewriter *rw, cm_node *n, const form *f, cm_value **out)
+{
+    static const int64_t three = 3, axes[] = {1, 2, 3};
+    cm_network *g = n->network;
+    int64_t q = length_of(f->in[0]), dims[] = {f->causal ? q : 1, total_of(g, f)};
+    int64_t *least = cm_new_n(rw->cx->scratch, dims[0] * dims[1] + 1, int64_t);
+    cm_value *at, *needed;
+    cm_node *m;
+    if (!least)
+        return cm_fail_memory(rw->cx);
+    for (int64_t i = 0; i < dims[0]; i++)
+        for (int64_t j = 0; j < dims[1]; j++)
+            least[i * dims[1] + j] = f->causal ? j - i + q : j + 1;
+    CM_TRY(cm_make_const_i64(rw->cx, g, NULL, 2, dims, least, &needed));
+    CM_TRY(cm_make_const_i64(rw->cx, g, NULL, 1, &three, axes, &at));
+    CM_TRY(cm_make(rw, n, CM_OP_UNSQUEEZE, n, (cm_value *[]){f->lengths, at}, 2, 1, &m));
+    CM_TRY(cm_make(rw, n, CM_OP_LESS_OR_EQUAL, n, (cm_value *[]){needed, m->out[0]}, 2, 1, &m));
+    *out = m->out[0];
+    return CM_OK;
+}
+
+static cm_status draw_mask(cm_rewriter *rw, cm_node *n, form *f)
+{
+    cm_value *mask;
+    cm_node *m;
+    CM_TRY(f->lengths ? draw_lengths(rw, n, f, &mask) : draw_triangle(rw, n, f, &mask));
+    if (f->in[4]) {
+        CM_TRY(cm_make(rw, n, CM_OP_AND, n, (cm_value *[]){f->in[4], mask}, 2, 1, &m));
+        mask = m->out[0];
+    }
+    f->in[4] = mask;
+    f->causal = false;
+    return CM_OK;
+}
+
 static cm_status make_attr(cm_rewriter *rw, cm_network *g, const form *f, void **out)
 {
     const cm_op_id op = CM_OP_FUSED_ATTENTION;
@@ -266,6 +342,8 @@ static cm_status rewrite(cm_rewriter *rw, cm_node *n, form *f)
     CM_TRY(f->x ? project(rw, n, f) : add_biases(rw, n, f));
     if (f->keep)
         CM_TRY(add_filter(rw, n, f));
+    if (f->drawn)
+        CM_TRY(draw_mask(rw, n, f));
     CM_TRY(make_attr(rw, n->network, f, &attr));
     while (!f->in[n_in - 1])
         n_in--;

@@ -117,15 +117,16 @@ static cm_status rewrite(cm_rewriter *rw, const patches *p)
     for (int i = 0; i < p->space; i++)
         elements *= p->size[i];
     CM_TRY(rows_of(rw, p, elements, &rows));
-    CM_TRY(cm_conv_piece(rw, p->conv->network, p->conv->in[1], 0, p->to, elements, true, false, &w));
+    CM_TRY(
+        cm_conv_piece(rw, p->conv->network, p->conv->in[1], 0, p->to, elements, true, false, &w));
     cm_product product = {.a = rows->out[0], .b = w, .alpha = 1};
     CM_TRY(cm_make_product(rw, p->back, p->conv, &product, &y));
     if (p->flat)
         CM_TRY(cm_node_add_from(rw->cx, y, p->flat));
     CM_TRY(cm_node_add_from(rw->cx, y, p->back));
     if (p->conv->n_in > 2 && p->conv->in[2])
-        CM_TRY(cm_make(rw, p->back, CM_OP_ADD, p->conv,
-                       (cm_value *[]){y->out[0], p->conv->in[2]}, 2, 1, &y));
+        CM_TRY(cm_make(rw, p->back, CM_OP_ADD, p->conv, (cm_value *[]){y->out[0], p->conv->in[2]},
+                       2, 1, &y));
     return cm_replace(rw, p->back, y->out[0], y);
 }
 

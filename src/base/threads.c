@@ -1,13 +1,19 @@
 /* threads.c -- a pool whose caller never waits for a thread that has not begun.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A loop is cut into pieces that are handed out by a counter; the caller takes pieces like every other
- * thread, and waits only for those that somebody has taken. A worker that the system did not run in time
- * takes none, and costs nothing: small loops stay small on a busy machine.
+ * A loop is cut into pieces, and every thread has a share of them that is its own: the same one in the next run, so
+ * that its caches hold what belongs to it. Who is done with its share takes from the ends of others' shares, and the
+ * caller waits only for pieces that somebody has taken. A worker that the system did not run in time takes none, and
+ * costs nothing: small loops stay small on a busy machine.
  *
- * The counter is one word with the loop's number in its upper half, so that a worker that comes late cannot
- * take a piece of a loop that it has not read: taking is a compare-and-swap of the whole word, and the word
- * is closed before a new loop's description is written. */
+ * A cache line that changes hands costs as much as a few hundred instructions, so there are few of them: the loop's
+ * description and number are one line, which the caller writes and workers look at; each thread's share and what
+ * it has done are another, which its owner writes and others look at when they have nothing left to do.
+ *
+ * A share is one word with the loop's number in it, and taking is a compare-and-swap of the whole word. The caller
+ * does not write the workers' shares: one that has another loop's number was not begun, and whoever takes its first
+ * piece, owner or not, writes it. So a worker that comes late can take nothing of a loop that it read about but that
+ * is over: all its shares have changed by then. */
 #include "base/threads.h"
 
 #include <errno.h>
@@ -30,24 +36,46 @@ enum {
         10000, /* looks at the next loop's number before a worker sleeps: some hundreds of microseconds */
 };
 
+/* What one thread has to do. */
+typedef struct {
+    _Alignas(128) _Atomic uint64_t
+        share; /* loop << 16 | first piece that is left << 8 | end, both from its begin */
+    _Atomic uint64_t done; /* loop << 16 | pieces that this thread did, whosever they were */
+} member;
+
+/* A loop as its workers see it. */
+typedef struct {
+    cm_range_fn fn; /* or */
+    cm_numbered_fn numbered;
+    void *arg;
+    int64_t total, tile;
+    int most;  /* threads that may take part: the first ones */
+    int parts; /* that have a share: the first of those */
+    int64_t pieces;
+    uint64_t loop;
+} task;
+
 struct cm_threads {
+    /* The loop. `loop` is written before the rest and `number`, its lower half, after it: who finds the same in `loop`
+     * before and after reading has read one loop. */
+    _Alignas(128) _Atomic uint64_t loop;
+    _Atomic(cm_range_fn) fn;
+    _Atomic(cm_numbered_fn) numbered;
+    _Atomic(void *) arg;
+    _Atomic int64_t total, tile;
+    _Atomic int most;
+    _Atomic uint32_t number;         /* workers sleep on it */
+    _Atomic(const cm_ctx *) watched; /* NULL: nobody can stop it */
+    _Alignas(128) _Atomic int sleepers;
+    _Atomic bool stop;
     const cm_allocator *allocator;
     int n, n_workers; /* with the caller; without */
     pthread_t *workers;
-    /* The loop. Written while the ticket is closed; read by workers that may find it closed after all. */
-    _Atomic(cm_range_fn) fn;
-    _Atomic(void *) arg;
-    _Atomic int64_t total, tile;
-    _Atomic(const cm_ctx *) watched; /* NULL: nobody can stop it */
-    _Atomic(cm_stint_fn) stint;      /* NULL: nobody looks */
+    member *members;
+    _Atomic(cm_stint_fn) stint; /* NULL: nobody looks */
     void *stint_user;
-    _Atomic int telling;                  /* threads that may still tell them */
-    _Atomic int n_named;                  /* workers that know their number */
-    _Alignas(64) _Atomic uint64_t ticket; /* loop number << 32 | next piece */
-    _Alignas(64) _Atomic int64_t left;    /* pieces that are not done */
-    _Alignas(64) _Atomic uint32_t number; /* of the latest loop; workers sleep on it */
-    _Atomic int sleepers;
-    _Atomic bool stop;
+    _Alignas(128) _Atomic int telling; /* threads that may still tell them */
+    _Atomic int n_named;               /* workers that know their number */
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
@@ -60,45 +88,86 @@ static void futex_wake(_Atomic uint32_t *word, int n)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-/* Take pieces until none is left; how many it were. */
-static int64_t take_pieces(cm_threads *t)
+static void share_out(task *k)
 {
-    int64_t taken = 0;
-    uint64_t ticket = atomic_load_explicit(&t->ticket, memory_order_acquire);
+    k->pieces = cm_ceil_div(k->total, k->tile);
+    k->parts = (int)cm_min_i64(k->pieces, k->most);
+}
+
+static int64_t begin_of_share(const task *k, int i)
+{
+    return k->pieces * i / k->parts;
+}
+
+static uint64_t share_word(uint64_t loop, int64_t first, int64_t end)
+{
+    return loop << 16 | (uint64_t)first << 8 | (uint64_t)end;
+}
+
+/* Take a piece of thread i's share: its owner the first, others the last. False: none is left, or the loop is over. */
+static bool take_piece(cm_threads *t, const task *k, int i, bool own, int64_t *piece)
+{
+    _Atomic uint64_t *share = &t->members[i].share;
+    int64_t begin = begin_of_share(k, i);
+    uint64_t word = atomic_load_explicit(share, memory_order_acquire);
     for (;;) {
-        int64_t piece = (int64_t)(uint32_t)ticket;
-        int64_t total = atomic_load_explicit(&t->total, memory_order_relaxed);
-        int64_t tile = atomic_load_explicit(&t->tile, memory_order_relaxed);
-        cm_range_fn fn = atomic_load_explicit(&t->fn, memory_order_relaxed);
-        void *arg = atomic_load_explicit(&t->arg, memory_order_relaxed);
-        if ((uint32_t)ticket == UINT32_MAX || tile < 1 || piece > (total - 1) / tile)
-            return taken;
-        if (!atomic_compare_exchange_weak_explicit(&t->ticket, &ticket, ticket + 1,
-                                                   memory_order_acq_rel, memory_order_acquire))
-            continue; /* `ticket` is the word as it is now */
-        int64_t begin = piece * tile;
-        taken++;
-        if (!cm_threads_stopped(t))
-            fn(arg, begin, cm_min_i64(begin + tile, total));
-        atomic_fetch_sub_explicit(&t->left, 1, memory_order_acq_rel);
-        ticket = atomic_load_explicit(&t->ticket, memory_order_acquire);
+        int64_t first = (int64_t)(word >> 8 & 255), end = (int64_t)(word & 255);
+        if (word >> 16 != k->loop) {
+            if (atomic_load_explicit(&t->loop, memory_order_acquire) != k->loop)
+                return false; /* we are late */
+            first = 0;
+            end = begin_of_share(k, i + 1) - begin;
+        }
+        if (first >= end)
+            return false;
+        *piece = begin + (own ? first : end - 1);
+        uint64_t rest = share_word(k->loop, first + own, end - !own);
+        if (atomic_compare_exchange_weak_explicit(share, &word, rest, memory_order_acq_rel,
+                                                  memory_order_acquire))
+            return true; /* else `word` is what it is now */
     }
+}
+
+static void do_piece(cm_threads *t, const task *k, int thread, int64_t piece)
+{
+    int64_t begin = piece * k->tile, end = cm_min_i64(begin + k->tile, k->total);
+    if (cm_threads_stopped(t))
+        return;
+    if (k->fn)
+        k->fn(k->arg, begin, end);
+    else
+        k->numbered(k->arg, thread, begin, end);
+}
+
+/* Take pieces until none is left; how many it were. The caller's first is taken already. */
+static int64_t take_pieces(cm_threads *t, const task *k, int thread)
+{
+    int64_t n = 0, piece = 0;
+    for (int i = 0; i < k->parts; i++) {
+        int whose = (thread + i) % k->parts;
+        while ((thread == 0 && n == 0) || take_piece(t, k, whose, whose == thread, &piece)) {
+            do_piece(t, k, thread, piece);
+            atomic_store_explicit(&t->members[thread].done, k->loop << 16 | (uint64_t)++n,
+                                  memory_order_release);
+        }
+    }
+    return n;
 }
 
 /* The same, told to whoever looks. A thread that means to tell says so before it looks for whom: either it finds
  * that they have left, or they find it and wait (cm_threads_observe). */
-static void work_along(cm_threads *t, int thread)
+static int64_t work_along(cm_threads *t, const task *k, int thread)
 {
-    if (!atomic_load_explicit(&t->stint, memory_order_relaxed)) {
-        take_pieces(t);
-        return;
-    }
+    if (!atomic_load_explicit(&t->stint, memory_order_relaxed))
+        return take_pieces(t, k, thread);
     atomic_fetch_add(&t->telling, 1);
     cm_stint_fn fn = atomic_load(&t->stint);
     uint64_t start = cm_now_ns();
-    if (take_pieces(t) && fn)
+    int64_t taken = take_pieces(t, k, thread);
+    if (taken && fn)
         fn(t->stint_user, thread, start, cm_now_ns());
     atomic_fetch_sub(&t->telling, 1);
+    return taken;
 }
 
 static uint32_t wait_for_loop(cm_threads *t, uint32_t seen)
@@ -116,6 +185,23 @@ static uint32_t wait_for_loop(cm_threads *t, uint32_t seen)
     return atomic_load(&t->number);
 }
 
+/* The loop of that number. False: there is another by now. */
+static bool read_task(const cm_threads *t, uint32_t number, task *k)
+{
+    k->loop = atomic_load_explicit(&t->loop, memory_order_acquire);
+    k->fn = atomic_load_explicit(&t->fn, memory_order_acquire);
+    k->numbered = atomic_load_explicit(&t->numbered, memory_order_acquire);
+    k->arg = atomic_load_explicit(&t->arg, memory_order_acquire);
+    k->total = atomic_load_explicit(&t->total, memory_order_acquire);
+    k->tile = atomic_load_explicit(&t->tile, memory_order_acquire);
+    k->most = atomic_load_explicit(&t->most, memory_order_acquire);
+    if ((uint32_t)k->loop != number ||
+        atomic_load_explicit(&t->loop, memory_order_relaxed) != k->loop)
+        return false;
+    share_out(k);
+    return true;
+}
+
 static void *work(void *user)
 {
     cm_threads *t = user;
@@ -125,17 +211,20 @@ static void *work(void *user)
     snprintf(name, sizeof name, "cameo worker %d", number);
     cm_name_thread(name);
     for (;;) {
+        task k;
         seen = wait_for_loop(t, seen);
         if (atomic_load_explicit(&t->stop, memory_order_acquire))
             return NULL;
-        work_along(t, number);
+        if (read_task(t, seen, &k) && number < k.most)
+            work_along(t, &k, number);
     }
 }
 
-static void announce(cm_threads *t, int wanted)
+/* Wake workers that sleep. One that is about to may be missed: it takes no part in this loop, and is woken for the
+ * next. To be sure of all of them would cost every loop a wait for the other cores' caches. */
+static void wake_sleepers(cm_threads *t, int wanted)
 {
-    atomic_fetch_add(&t->number, 1);
-    int asleep = atomic_load(&t->sleepers); /* after the number: a sleeper looked at it before */
+    int asleep = atomic_load_explicit(&t->sleepers, memory_order_relaxed);
     if (asleep > 0)
         futex_wake(&t->number, asleep < wanted ? asleep : wanted);
 }
@@ -143,14 +232,18 @@ static void announce(cm_threads *t, int wanted)
 static void stop_workers(cm_threads *t)
 {
     atomic_store(&t->stop, true);
-    announce(t, MOST_THREADS);
+    atomic_fetch_add(&t->number, 1);
+    futex_wake(&t->number, MOST_THREADS);
     for (int i = 0; i < t->n_workers; i++)
         pthread_join(t->workers[i], NULL);
 }
 
 static void release(cm_threads *t)
 {
-    cm_release(t->allocator, t->workers, (size_t)t->n * sizeof *t->workers);
+    if (t->workers)
+        cm_release(t->allocator, t->workers, (size_t)t->n * sizeof *t->workers);
+    if (t->members)
+        cm_release(t->allocator, t->members, (size_t)t->n * sizeof *t->members);
     cm_release(t->allocator, t, sizeof *t);
 }
 
@@ -160,17 +253,19 @@ cm_status cm_threads_create(cm_ctx *cx, int n, cm_threads **out)
         n = cm_cpu_cores();
     if (n > MOST_THREADS)
         n = MOST_THREADS;
-    cm_threads *t = cm_alloc(cx->allocator, sizeof *t, 64);
+    cm_threads *t = cm_alloc(cx->allocator, sizeof *t, _Alignof(cm_threads));
     if (!t)
         return cm_fail_memory(cx);
     memset(t, 0, sizeof *t);
     t->allocator = cx->allocator;
     t->n = n;
     t->workers = cm_alloc(cx->allocator, (size_t)n * sizeof *t->workers, 16);
-    if (!t->workers) {
-        cm_release(t->allocator, t, sizeof *t);
+    t->members = cm_alloc(cx->allocator, (size_t)n * sizeof *t->members, _Alignof(member));
+    if (!t->workers || !t->members) {
+        release(t);
         return cm_fail_memory(cx);
     }
+    memset(t->members, 0, (size_t)n * sizeof *t->members);
     for (; t->n_workers < n - 1; t->n_workers++) {
         int error = pthread_create(&t->workers[t->n_workers], NULL, work, t);
         if (error) {
@@ -196,10 +291,22 @@ int cm_threads_count(const cm_threads *t)
     return t ? t->n : 1;
 }
 
-/* Only pieces that somebody has taken are waited for. */
-static void wait_until_done(cm_threads *t)
+/* Pieces of this loop that workers have done. */
+static int64_t done_by_workers(const cm_threads *t, const task *k)
 {
-    for (int i = 0; atomic_load_explicit(&t->left, memory_order_acquire) > 0; i++) {
+    int64_t n = 0;
+    for (int i = 1; i < t->n; i++) {
+        uint64_t done = atomic_load_explicit(&t->members[i].done, memory_order_acquire);
+        if (done >> 16 == k->loop)
+            n += (int64_t)(done & 0xffff);
+    }
+    return n;
+}
+
+/* Every piece is taken, by somebody who runs. */
+static void wait_until_done(const cm_threads *t, const task *k, int64_t by_workers)
+{
+    for (int i = 0; done_by_workers(t, k) < by_workers; i++) {
         if (i < SPINS)
             _mm_pause();
         else
@@ -235,38 +342,59 @@ static int64_t pieces_each(const cm_threads *t)
     return cx && cx->deadline_ns ? 32 : 4;
 }
 
-static void run_inline(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *arg)
+/* All of it on the thread that called. */
+static void run_inline(cm_threads *t, task *k, int64_t grain)
 {
     const cm_ctx *cx = t ? atomic_load_explicit(&t->watched, memory_order_relaxed) : NULL;
-    int64_t tile = n;
+    k->tile = k->total;
     if (cx && cx->deadline_ns)
-        tile = cm_max_i64(grain, cm_ceil_div(n, pieces_each(t)));
-    for (int64_t i = 0; i < n && (tile == n || !cm_is_cancelled(cx)); i += tile)
-        fn(arg, i, cm_min_i64(i + tile, n));
+        k->tile = cm_max_i64(grain, cm_ceil_div(k->total, pieces_each(t)));
+    for (int64_t i = 0; i * k->tile < k->total; i++)
+        do_piece(k->tile < k->total ? t : NULL, k, 0, i);
+}
+
+/* Hand a loop out. Nobody takes of the caller's share before it is written, nor of any when the loop before is over. */
+static void describe(cm_threads *t, const task *k)
+{
+    atomic_store_explicit(&t->members[0].share, share_word(k->loop, 1, begin_of_share(k, 1)),
+                          memory_order_relaxed);
+    atomic_store_explicit(&t->loop, k->loop, memory_order_relaxed);
+    atomic_store_explicit(&t->fn, k->fn, memory_order_release);
+    atomic_store_explicit(&t->numbered, k->numbered, memory_order_release);
+    atomic_store_explicit(&t->arg, k->arg, memory_order_release);
+    atomic_store_explicit(&t->total, k->total, memory_order_release);
+    atomic_store_explicit(&t->tile, k->tile, memory_order_release);
+    atomic_store_explicit(&t->most, k->most, memory_order_release);
+    atomic_store_explicit(&t->number, (uint32_t)k->loop, memory_order_release);
+}
+
+static void run_loop(cm_threads *t, task *k, int64_t grain)
+{
+    if (k->total <= 0)
+        return;
+    if (grain < 1)
+        grain = 1;
+    if (!t || t->n_workers == 0 || k->most <= 1 || k->total <= grain) {
+        run_inline(t, k, grain);
+        return;
+    }
+    k->tile = cm_max_i64(grain, cm_ceil_div(k->total, k->most * pieces_each(t)));
+    k->loop = atomic_load_explicit(&t->loop, memory_order_relaxed) + 1;
+    share_out(k);
+    describe(t, k);
+    wake_sleepers(t, k->most < t->n ? t->n_workers : k->parts - 1);
+    wait_until_done(t, k, k->pieces - work_along(t, k, 0));
 }
 
 void cm_parallel(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *arg)
 {
-    if (n <= 0)
-        return;
-    if (grain < 1)
-        grain = 1;
-    if (!t || t->n_workers == 0 || n <= grain) {
-        run_inline(t, n, grain, fn, arg);
-        return;
-    }
-    int64_t tile = cm_max_i64(grain, cm_ceil_div(n, t->n * pieces_each(t)));
-    int64_t pieces = cm_ceil_div(n, tile);
-    uint64_t loop = ((atomic_load_explicit(&t->ticket, memory_order_relaxed) >> 32) + 1) << 32;
-    atomic_store_explicit(&t->ticket, loop | UINT32_MAX, memory_order_release); /* closed */
-    atomic_thread_fence(memory_order_seq_cst);
-    atomic_store_explicit(&t->fn, fn, memory_order_relaxed);
-    atomic_store_explicit(&t->arg, arg, memory_order_relaxed);
-    atomic_store_explicit(&t->total, n, memory_order_relaxed);
-    atomic_store_explicit(&t->tile, tile, memory_order_relaxed);
-    atomic_store_explicit(&t->left, pieces, memory_order_relaxed);
-    atomic_store_explicit(&t->ticket, loop, memory_order_release);
-    announce(t, (int)cm_min_i64(pieces - 1, t->n_workers));
-    work_along(t, 0);
-    wait_until_done(t);
+    task k = {.fn = fn, .arg = arg, .total = n, .most = cm_threads_count(t)};
+    run_loop(t, &k, grain);
+}
+
+void cm_parallel_numbered(cm_threads *t, int most, int64_t n, cm_numbered_fn fn, void *arg)
+{
+    int count = cm_threads_count(t);
+    task k = {.numbered = fn, .arg = arg, .total = n, .most = most < count ? most : count};
+    run_loop(t, &k, 1);
 }

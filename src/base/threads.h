@@ -33,4 +33,9 @@ typedef void (*cm_range_fn)(void *arg, int64_t begin, int64_t end);
  * t may be NULL: inline. fn must not fail; it records failures in arg. */
 void cm_parallel(cm_threads *t, int64_t n, int64_t grain, cm_range_fn fn, void *arg);
 
+/* The same for loops with memory of their own per thread: fn is told which of at most `most` threads it runs on, counted
+ * from 0. Two calls of one number are never at once. */
+typedef void (*cm_numbered_fn)(void *arg, int thread, int64_t begin, int64_t end);
+void cm_parallel_numbered(cm_threads *t, int most, int64_t n, cm_numbered_fn fn, void *arg);
+
 #endif

@@ -207,38 +207,20 @@ typedef struct {
     const cm_matmul_grid *g;
     cm_matmul_piece_fn fn;
     void *arg;
-    _Atomic int64_t next;
 } grid_job;
 
-static void work(void *arg, int64_t begin, int64_t end)
+static void some_pieces(void *arg, int worker, int64_t begin, int64_t end)
 {
-    grid_job *j = arg;
+    const grid_job *j = arg;
     const cm_matmul_grid *g = j->g;
-    int64_t pieces = g->batch * g->rows * g->cols;
-    for (int64_t worker = begin; worker < end; worker++) {
-        int64_t i;
-        while ((i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < pieces &&
-               !cm_threads_stopped(j->threads))
-            j->fn(j->arg, worker, i / (g->rows * g->cols), i / g->cols % g->rows, i % g->cols);
-    }
+    for (int64_t i = begin; i < end && !cm_threads_stopped(j->threads); i++)
+        j->fn(j->arg, worker, i / (g->rows * g->cols), i / g->cols % g->rows, i % g->cols);
 }
 
 void cm_matmul_run_grid(cm_threads *t, const cm_matmul_grid *g, cm_matmul_piece_fn fn, void *arg)
 {
-    if (g->workers <= 1) {
-        for (int64_t b = 0; b < g->batch; b++) {
-            for (int64_t i = 0; i < g->rows; i++) {
-                for (int64_t j = 0; j < g->cols; j++) {
-                    if (cm_threads_stopped(t))
-                        return;
-                    fn(arg, 0, b, i, j);
-                }
-            }
-        }
-        return;
-    }
-    grid_job job = {.threads = t, .g = g, .fn = fn, .arg = arg, .next = 0};
-    cm_parallel(t, g->workers, 1, work, &job);
+    grid_job job = {.threads = t, .g = g, .fn = fn, .arg = arg};
+    cm_parallel_numbered(t, (int)g->workers, g->batch * g->rows * g->cols, some_pieces, &job);
 }
 
 double cm_matmul_ns(const cm_problem *p, double efficiency)

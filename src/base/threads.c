@@ -374,11 +374,11 @@ static void run_loop(cm_threads *t, task *k, int64_t grain)
         return;
     if (grain < 1)
         grain = 1;
-    if (!t || t->n_workers == 0 || k->most <= 1 || k->total <= grain) {
+    if (!t || t->n_workers == 0 || k->most <= 1 || k->total / grain < 2) {
         run_inline(t, k, grain);
         return;
     }
-    k->tile = cm_max_i64(grain, cm_ceil_div(k->total, k->most * pieces_each(t)));
+    k->tile = cm_ceil_div(k->total, cm_min_i64(k->total / grain, k->most * pieces_each(t)));
     k->loop = atomic_load_explicit(&t->loop, memory_order_relaxed) + 1;
     share_out(k);
     describe(t, k);

@@ -90,6 +90,43 @@ static void loops_follow_each_other(void **state)
 }
 
 typedef struct {
+    atomic_int visits[100], inside[4];
+    atomic_bool wrong;
+    int most;
+} numbered;
+
+static void visit_numbered(void *arg, int thread, int64_t begin, int64_t end)
+{
+    numbered *r = arg;
+    if (thread < 0 || thread >= r->most || atomic_fetch_add(&r->inside[thread], 1))
+        atomic_store(&r->wrong, true);
+    for (int64_t i = begin; i < end; i++)
+        atomic_fetch_add(&r->visits[i], 1);
+    atomic_fetch_sub(&r->inside[thread], 1);
+}
+
+/* Memory that belongs to a number is used by one thread at a time. */
+static void numbers_are_never_used_twice_at_once(void **state)
+{
+    (void)state;
+    cm_ctx cx = {0};
+    cm_threads *t;
+    assert_int_equal(cm_threads_create(&cx, 4, &t), CM_OK);
+    for (int loop = 0; loop < 3000; loop++) {
+        static numbered r;
+        int n = loop % 101;
+        for (int i = 0; i < 100; i++)
+            atomic_store(&r.visits[i], 0);
+        r.most = 1 + loop % 4;
+        cm_parallel_numbered(loop % 7 ? t : NULL, r.most, n, visit_numbered, &r);
+        for (int i = 0; i < 100; i++)
+            assert_int_equal(atomic_load(&r.visits[i]), i < n);
+        assert_false(atomic_load(&r.wrong));
+    }
+    cm_threads_destroy(t);
+}
+
+typedef struct {
     atomic_int n[4];
     atomic_bool backwards;
 } stints;
@@ -157,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_index_is_visited_once),
         cmocka_unit_test(loops_follow_each_other),
+        cmocka_unit_test(numbers_are_never_used_twice_at_once),
         cmocka_unit_test(threads_are_observed),
         cmocka_unit_test(observers_may_leave),
     };

@@ -103,6 +103,11 @@ bool cm_conv_is_points(const cm_conv *c);
 /* For costs: columns that tiles of nr compute for each of `n`. They are done in vectors of nr / 2. */
 double cm_conv_columns(int nr, int64_t n);
 double cm_conv_flops(const cm_conv *c);
+
+/* Units of the work of a problem, or of a share of it, among threads: each is asked for so much that it gains. */
+void cm_conv_parallel(const cm_run *r, int64_t units, double share, cm_range_fn fn, void *arg);
+/* What `ns` of work become so, for costs. */
+double cm_conv_shared_ns(const cm_problem *p, double ns, double units);
 double cm_conv_bytes(const cm_problem *p); /* of input, output and weights */
 
 /* Weights that are not constant are packed before each run, into the workspace. */

@@ -6,6 +6,7 @@
  * Packed weights: [kernel position][channels rounded up to LANES]. */
 #include <string.h>
 
+#include "base/size.h"
 #include "cpu/conv.h"
 #include "cpu/depthwise.h"
 
@@ -22,6 +23,7 @@ typedef struct {
     const cm_conv_sink *sink;
     int64_t chunks, chunk; /* of channels */
     int64_t first, rows;   /* rows of the output to be done */
+    int64_t bands;         /* of rows, each of which a thread does whole */
 } job;
 
 static int64_t padded(int64_t channels)
@@ -51,7 +53,7 @@ double cm_cpu_conv_depthwise_f32_cost(const cm_problem *p, const cm_knobs *k)
     double compute = cm_conv_flops(c) / (0.6 * lanes * cm_cpu_flops_per_ns(&p->target));
     double memory = cm_conv_bytes(p) / (2 * cm_cpu_bytes_per_ns(&p->target));
     double rows = (double)(c->n * c->out[0] * c->out[1]);
-    return 200 + (compute > memory ? compute : memory) / cm_cpu_speedup(p, rows);
+    return 200 + cm_conv_shared_ns(p, compute > memory ? compute : memory, rows);
 }
 
 size_t cm_cpu_conv_depthwise_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
@@ -125,7 +127,26 @@ static void row_in_pieces(const job *j, int64_t row, int64_t c0, cm_depthwise_ro
     }
 }
 
-static void some_rows(void *arg, int64_t begin, int64_t end)
+static void one_row(const job *j, int64_t row, int64_t c0, cm_depthwise_row *a)
+{
+    const cm_conv *c = j->c;
+    const cm_simple_epilogue *e = &j->sink->e;
+    int64_t y = row % c->out[1], z = row / c->out[1] % c->out[0], n = row / c->out[1] / c->out[0];
+    window_rows(j, n, z, y, c0, a);
+    if (!j->sink->simple) {
+        row_in_pieces(j, row, c0, a);
+        return;
+    }
+    int64_t first = row * c->out[2];
+    a->begin = 0;
+    a->end = c->out[2];
+    a->y = j->y + first * c->c_in + c0;
+    a->residual = e->residual ? e->residual + first * e->residual_ld + c0 : NULL;
+    j->kernel(a);
+}
+
+/* Chunks of channels of bands. */
+static void some_chunks(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
     const cm_conv *c = j->c;
@@ -142,21 +163,11 @@ static void some_rows(void *arg, int64_t begin, int64_t end)
                           .lo = e->lo,
                           .hi = e->hi};
     for (int64_t u = begin; u < end; u++) {
-        int64_t row = j->first + u % j->rows, c0 = u / j->rows * j->chunk, y = row % c->out[1];
-        int64_t z = row / c->out[1] % c->out[0], n = row / c->out[1] / c->out[0];
+        int64_t band = u / j->chunks, c0 = u % j->chunks * j->chunk;
         a.channels = c->c_in - c0 < j->chunk ? c->c_in - c0 : j->chunk;
         a.bias = e->bias ? e->bias + c0 : NULL;
-        window_rows(j, n, z, y, c0, &a);
-        if (!j->sink->simple) {
-            row_in_pieces(j, row, c0, &a);
-            continue;
-        }
-        int64_t first = row * c->out[2];
-        a.begin = 0;
-        a.end = c->out[2];
-        a.y = j->y + first * c->c_in + c0;
-        a.residual = e->residual ? e->residual + first * e->residual_ld + c0 : NULL;
-        j->kernel(&a);
+        for (int64_t i = band * j->rows / j->bands; i < (band + 1) * j->rows / j->bands; i++)
+            one_row(j, j->first + i, c0, &a);
     }
 }
 
@@ -194,8 +205,8 @@ void cm_cpu_conv_depthwise_f32_band(const cm_run *r, int64_t begin, int64_t end)
     }
     j.chunks = (c->c_in + CHUNK - 1) / CHUNK;
     j.chunk = padded((c->c_in + j.chunks - 1) / j.chunks);
-    int64_t units = j.rows * j.chunks;
-    double unit_ns =
-        cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) / (double)(cm_conv_rows(c) * j.chunks);
-    cm_parallel(r->threads, units, 1 + (int64_t)(5000 / (unit_ns + 1)), some_rows, &j);
+    int threads = cm_threads_count(r->threads);
+    j.bands = threads > 1 ? cm_min_i64(j.rows, 4 * threads) : 1;
+    double share = (double)j.rows / (double)cm_conv_rows(c);
+    cm_conv_parallel(r, j.bands * j.chunks, share, some_chunks, &j);
 }

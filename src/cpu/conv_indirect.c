@@ -92,7 +92,7 @@ double cm_cpu_conv_indirect_f32_cost(const cm_problem *p, const cm_knobs *k)
     double pointers = strips ? 0 : 0.3 * (double)(cm_conv_pixels(c) * cm_conv_taps(c) * c->groups);
     double memory = cm_conv_bytes(p) / (8 * cm_cpu_bytes_per_ns(&p->target)) + weights_ns(p, g);
     double pieces = (double)cm_conv_pixels(c) / g->mr * (double)c->c_out / g->nr;
-    return 200 + (compute + memory + pointers) / cm_cpu_speedup(p, pieces);
+    return 200 + cm_conv_shared_ns(p, compute + memory + pointers, pieces);
 }
 
 static int64_t panel_floats(const cm_problem *p)
@@ -296,14 +296,14 @@ static void some_units(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
     for (int64_t i = begin; i < end; i++) {
-        int64_t block = i % j->blocks, rest = i / j->blocks;
-        int64_t split = rest % j->splits, first = block * j->block;
+        int64_t split = i % j->splits, rest = i / j->splits;
+        int64_t first = rest % j->blocks * j->block;
         int64_t last = cm_min_i64(first + j->block, j->tiles);
         unit u = {.begin = tile_begin(j, first),
                   .end = tile_begin(j, last),
                   .first_tile = first,
                   .last_tile = last,
-                  .group = rest / j->splits,
+                  .group = rest / j->blocks,
                   .first = split * j->panels / j->splits,
                   .last = (split + 1) * j->panels / j->splits};
         if (j->stage)
@@ -316,7 +316,8 @@ static void some_units(void *arg, int64_t begin, int64_t end)
 }
 
 /* How the work is cut: as few blocks as the pointers and the second-level cache allow, but some per
- * thread; among threads by panels where the weights are the larger operand. */
+ * thread. Threads share pixels where there are enough, so that each reads what it wrote in the layer before;
+ * where the weights are the larger operand each has one block of them, for all its panels. */
 static void divide(job *j, int threads)
 {
     const cm_conv *c = j->c;
@@ -331,7 +332,7 @@ static void divide(job *j, int threads)
     j->strip = j->panels_stay ? cm_max_i64(j->strip, 1) : j->block;
     int64_t pieces = threads > 1 ? 4 * threads : 1;
     if (pieces > 1 && whole > j->pixels * j->c_in)
-        j->splits = cm_min_i64(j->panels, pieces);
+        j->block = cm_min_i64(j->block, cm_ceil_div(j->tiles, threads));
     else if (pieces > 1)
         j->block = cm_min_i64(j->block, cm_ceil_div(j->tiles, pieces));
     j->blocks = cm_ceil_div(j->tiles, j->block);
@@ -375,8 +376,6 @@ void cm_cpu_conv_indirect_f32_band(const cm_run *r, int64_t begin, int64_t end)
         j.w = packed;
     }
     divide(&j, cm_threads_count(r->threads));
-    int64_t units = j.blocks * j.splits * c->groups;
-    double ns = cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) / (double)units *
-                (double)j.pixels / (double)cm_conv_pixels(c);
-    cm_parallel(r->threads, units, 1 + (int64_t)(5000 / (ns + 1)), some_units, &j);
+    double share = (double)j.pixels / (double)cm_conv_pixels(c);
+    cm_conv_parallel(r, j.blocks * j.splits * c->groups, share, some_units, &j);
 }

@@ -116,7 +116,7 @@ double cm_cpu_conv_lines_f32_cost(const cm_problem *p, const cm_knobs *k)
     bool meet = c->c_in * c->stride[2] % 1024 == 0;
     double compute = few * flops / ((meet ? 0.7 : 0.95) * cm_cpu_flops_per_ns(&p->target));
     double memory = cm_conv_bytes(p) / (8 * cm_cpu_bytes_per_ns(&p->target));
-    return 200 + (compute + copies + pointers + memory) / cm_cpu_speedup(p, rows);
+    return 200 + cm_conv_shared_ns(p, compute + copies + pointers + memory, rows);
 }
 
 size_t cm_cpu_conv_lines_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
@@ -348,9 +348,7 @@ void cm_cpu_conv_lines_f32_band(const cm_run *r, int64_t begin, int64_t end)
         j.w = packed;
     }
     j.units = c->groups * j.rows * j.f.pieces;
+    j.slots = cm_min_i64(threads > 1 ? SLOTS * threads : 1, j.units);
     double share = (double)j.rows / (double)cm_conv_rows(c);
-    j.slots = share * cm_conv_flops(c) / cm_cpu_flops_per_ns(&p->target) < 10000
-                  ? 1
-                  : cm_min_i64(threads > 1 ? SLOTS * threads : 1, j.units);
-    cm_parallel(r->threads, j.slots, 1, some_slots, &j);
+    cm_conv_parallel(r, j.slots, share, some_slots, &j);
 }

@@ -7,8 +7,6 @@
  * traffic is what counts: then V is made once for all (`shared`) and threads divide output channels. Large
  * weights may be kept as they are (`raw`) and transformed in pieces of L2's size in every run, which takes
  * less memory and, where there are many threads to share its bandwidth, less time. */
-#include <stdatomic.h>
-
 #include "base/size.h"
 #include "cpu/conv.h"
 #include "cpu/conv_winograd_plan.h"
@@ -119,7 +117,6 @@ typedef struct job {
     cm_epilogue_plan epilogue;
     cm_simple_epilogue simple;
     bool is_simple;
-    _Atomic int64_t next; /* item of work */
     int64_t items;
 } job;
 
@@ -308,20 +305,17 @@ static void transform_output(const job *j, int64_t group, int64_t begin, int64_t
     }
 }
 
-/* Takes items of work until there is none, with the buffers of this piece. */
-static void run_blocks(void *arg, int64_t begin, int64_t end)
+static void run_blocks(void *arg, int thread, int64_t begin, int64_t end)
 {
-    job *j = arg;
+    const job *j = arg;
     const cm_winograd_plan *g = &j->g;
-    for (int64_t piece = begin; piece < end; piece++) {
-        const buffers b = buffers_of(j, piece);
-        for (int64_t i; (i = atomic_fetch_add(&j->next, 1)) < j->items;) {
-            int64_t from = i * g->block, to = cm_min_i64(from + g->block, g->tiles);
-            transform_input(j, from, to, b.v);
-            for (int64_t group = 0; group < g->groups; group++) {
-                multiply(j, group, to - from, b.v, &b);
-                transform_output(j, group, from, to, b.m);
-            }
+    const buffers b = buffers_of(j, thread);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t from = i * g->block, to = cm_min_i64(from + g->block, g->tiles);
+        transform_input(j, from, to, b.v);
+        for (int64_t group = 0; group < g->groups; group++) {
+            multiply(j, group, to - from, b.v, &b);
+            transform_output(j, group, from, to, b.m);
         }
     }
 }
@@ -340,18 +334,23 @@ static void run_inputs(void *arg, int64_t begin, int64_t end)
     }
 }
 
-static void run_groups(void *arg, int64_t begin, int64_t end)
+/* Each thread has blocks of its own where there are enough of them, and for those all groups: it reads the V that it
+ * made. */
+static void run_groups(void *arg, int thread, int64_t begin, int64_t end)
 {
-    job *j = arg;
+    const job *j = arg;
     const cm_winograd_plan *g = &j->g;
-    for (int64_t piece = begin; piece < end; piece++) {
-        const buffers b = buffers_of(j, piece);
-        for (int64_t i; (i = atomic_fetch_add(&j->next, 1)) < j->items;) {
-            int64_t group = i / g->blocks, from = i % g->blocks * g->block;
-            int64_t to = cm_min_i64(from + g->block, g->tiles);
-            multiply(j, group, to - from, b.v + from * g->v_tile, &b);
-            transform_output(j, group, from, to, b.m);
-        }
+    const buffers b = buffers_of(j, thread);
+    int64_t parts = g->raw || g->blocks < g->threads ? 1 : g->threads, part = 0;
+    for (int64_t i = begin; i < end; i++) {
+        while (i >= (part + 1) * g->blocks / parts * g->groups)
+            part++;
+        int64_t first = part * g->blocks / parts, blocks = (part + 1) * g->blocks / parts - first;
+        int64_t at = i - first * g->groups, group = at / blocks;
+        int64_t from = (first + at % blocks) * g->block;
+        int64_t to = cm_min_i64(from + g->block, g->tiles);
+        multiply(j, group, to - from, b.v + from * g->v_tile, &b);
+        transform_output(j, group, from, to, b.m);
     }
 }
 
@@ -362,13 +361,12 @@ static cm_status run(const cm_run *r, int m)
     cm_epilogue_init(&j.epilogue, r, cm_conv_channel_columns(r->p->out[0]));
     j.is_simple = cm_epilogue_simple(&j.epilogue, &j.simple);
     j.items = g->shared ? g->blocks * g->groups : g->blocks;
-    int64_t pieces = cm_min_i64(g->threads, j.items);
     if (g->shared) {
         int64_t size = cm_winograd_strip(m);
         int64_t strips = g->images * g->tiles_y * ((g->tiles_x + size - 1) / size);
         cm_parallel(r->threads, strips, 1, run_inputs, &j);
     }
-    cm_parallel(r->threads, pieces, 1, g->shared ? run_groups : run_blocks, &j);
+    cm_parallel_numbered(r->threads, g->threads, j.items, g->shared ? run_groups : run_blocks, &j);
     return CM_OK;
 }
 

@@ -472,6 +472,8 @@ cm_status cm_bench_measure(cm_ctx *cx, const cm_bench_subject *subject, const cm
 static void on_step(void *user, int step, uint64_t start_ns, uint64_t end_ns)
 {
     cm_bench_profile *p = user;
+    if (step == CM_STEP_UPLOAD || step == CM_STEP_DOWNLOAD)
+        (step == CM_STEP_UPLOAD ? p->up : p->down)[p->runs] += (double)(end_ns - start_ns) * 1e-6;
     if (step >= 0 && step < p->n_steps)
         p->ns[(size_t)p->runs * (size_t)p->n_steps + (size_t)step] += end_ns - start_ns;
 }
@@ -481,6 +483,7 @@ static cm_status profile_runs(cm_ctx *cx, cm_context *c, double seconds, int mos
 {
     CM_TRY(cm_context_run(cx, c)); /* warms up; forgotten below */
     memset(p->ns, 0, (size_t)p->n_steps * sizeof *p->ns);
+    p->up[0] = p->down[0] = 0;
     uint64_t start = cm_now_ns();
     while (p->runs < most && (p->runs == 0 || (double)since(start) * 1e-9 < seconds)) {
         uint64_t begun = cm_now_ns();
@@ -498,6 +501,8 @@ cm_status cm_bench_profile_steps(cm_ctx *cx, cm_engine *e, const cm_inputs *in,
     *out = (cm_bench_profile){.n_steps = cm_engine_n_steps(e)};
     CM_NEW_N(cx, cx->arena, out->ns, (int64_t)(MOST + 1) * out->n_steps, uint64_t);
     CM_NEW_N(cx, cx->arena, out->total, MOST, uint64_t);
+    CM_NEW_N(cx, cx->arena, out->up, MOST + 1, double);
+    CM_NEW_N(cx, cx->arena, out->down, MOST + 1, double);
     CM_NEW_N(cx, cx->arena, out->facts, out->n_steps, cm_layer_facts);
     cm_context_options co = {.threads = cm_bench_threads(how),
                              .target = how->target,

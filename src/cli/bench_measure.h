@@ -70,6 +70,7 @@ typedef struct cm_bench_profile {
     int runs, n_steps;
     uint64_t *ns;
     uint64_t *total;       /* of each run */
+    double *up, *down;     /* ms of each run's copies to and from a device, each waited for */
     cm_layer_facts *facts; /* how each step ran */
 } cm_bench_profile;
 cm_status cm_bench_profile_steps(cm_ctx *cx, cm_engine *e, const cm_inputs *in,

@@ -120,6 +120,16 @@ static void print_head(const cm_bench_report *r)
            m->build_seconds, m->open_seconds);
 }
 
+static double uploads_ms(const cm_bench_profile *p)
+{
+    return cm_bench_median(p->up, p->runs);
+}
+
+static double downloads_ms(const cm_bench_profile *p)
+{
+    return cm_bench_median(p->down, p->runs);
+}
+
 static void print_line(const char *name, const cm_bench_series *s, const cm_bench_percentiles *p)
 {
     printf("%s: ", name);
@@ -149,6 +159,9 @@ cm_status cm_bench_print(cm_ctx *cx, const cm_bench_report *r)
     if (r->result->n_away)
         printf("GPU Compute Time: median = %g ms by the device's clock, %d layers; %d on the CPU\n",
                r->result->device_ms, r->result->n_away, r->result->n_fell);
+    if (r->result->n_away && r->profile)
+        printf("Copies: median = %g ms to the GPU, %g ms from it, each waited for\n",
+               uploads_ms(r->profile), downloads_ms(r->profile));
     printf("Total Host Walltime: %g s\n", r->result->wall_s);
     printf("Total Compute Time: %g s over %lld inferences\n", total_seconds(&s[CM_BENCH_COMPUTE]),
            (long long)r->result->n);
@@ -206,6 +219,10 @@ cm_status cm_bench_json(cm_ctx *cx, const cm_bench_report *r, json_t **out)
         json_object_set_new(o, "deviceMs", json_real(b->device_ms));
         json_object_set_new(o, "deviceLayers", json_integer(b->n_away));
         json_object_set_new(o, "fallenLayers", json_integer(b->n_fell));
+        if (r->profile) {
+            json_object_set_new(o, "uploadMs", json_real(uploads_ms(r->profile)));
+            json_object_set_new(o, "downloadMs", json_real(downloads_ms(r->profile)));
+        }
     }
     if (!o)
         return cm_fail_memory(cx);

@@ -67,3 +67,4 @@ has 'tuned [0-9]+ problems .* with [1-9][0-9]* measurements'
 "$B/cameo" bench "$dir/tuned.plan" --target cuda --no-transfers --streams 2 --duration 0.05 --layers 3 >"$out"
 has '^Enqueue Time: '
 has '^GPU Compute Time: median = [0-9.]+ ms'
+has '^Copies: median = [0-9.e-]+ ms to the GPU, [0-9.e-]+ ms from it'

@@ -4,13 +4,14 @@
  * The inputs' product is taken for many steps at once, the state's step by step onto it, with weights packed in
  * panels; then the gates. Every other step goes through the weights from their end, so that it finds in the near
  * cache what the last one left there. A single sequence waits for its weights to come from the caches: meanwhile it
- * multiplies the inputs of the next 8 steps. Directions, and parts of the batch, are units that run side by side; a
- * single one shares its products among the threads where they are large. */
+ * multiplies the inputs of the next 8 steps. Directions, and parts of the batch, are units that run side by side;
+ * where there are more threads than that they share the steps (recurrent_team.c), or a single one its products. */
 #include "cpu/recurrent_unit.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/size.h"
 #include "cpu/cpu.h"
 #include "cpu/gemm.h"
@@ -21,6 +22,7 @@ typedef cm_recurrent_unit unit;
 enum { X, W, R, B, LENS, H0, C0 };
 enum {
     CHUNK_ELEMS = 1 << 17,    /* gates that are computed ahead */
+    TEAM_CHUNK = 1 << 19,     /* the same, of teams */
     SHARED_ELEMS = 96 * 1024, /* weights of a step from which threads are worth waking */
     LONG_SUM = 48             /* elements of the state from which pieces beside a panel pay */
 };
@@ -126,6 +128,13 @@ static int64_t round16(int64_t n)
     return (n + 15) / 16 * 16;
 }
 
+/* Do a direction's weights of the state stay in the second-level cache from step to step? Then nothing else should go
+ * through it. */
+static bool fits_cache(const cm_recurrent *r, int64_t cols)
+{
+    return r->hidden * cols * (int64_t)sizeof(float) < cm_cpu_info()->l2_bytes / 8 * 7;
+}
+
 static void plan(const cm_problem *p, job *j)
 {
     const cm_recurrent *r = &p->as.recurrent;
@@ -136,16 +145,22 @@ static void plan(const cm_problem *p, job *j)
     j->parts = cm_max_i64(1, cm_min_i64(p->threads / r->directions, r->batch));
     if (r->steps * r->batch * j->cols * r->hidden < 1 << 18)
         j->parts = 1;
+    j->teams = cm_recurrent_has_teams(p, j);
+    if (j->teams)
+        j->parts = 1;
     j->rows = cm_ceil_div(r->batch, j->parts);
-    j->shares = p->threads > 1 && r->directions * j->parts == 1 &&
-                (r->hidden * first_cols(r) >= SHARED_ELEMS || r->input > 2 * r->hidden);
-    j->chunk = cm_min_i64(r->steps, cm_max_i64(8, CHUNK_ELEMS / (j->rows * j->cols)));
+    j->shares =
+        j->teams || (p->threads > 1 && r->directions * j->parts == 1 &&
+                     (r->hidden * first_cols(r) >= SHARED_ELEMS || r->input > 2 * r->hidden));
+    j->chunk = cm_min_i64(
+        r->steps, cm_max_i64(8, (j->teams ? TEAM_CHUNK : CHUNK_ELEMS) / (j->rows * j->cols)));
     if (has(p, LENS)) /* sequences are at different steps */
         j->chunk = r->steps;
     j->ld = j->cols;
     j->rate = 0;
-    if (p->target.level >= CM_ISA_AVX512 && j->rows == 1 && !j->shares && !has(p, LENS) &&
-        r->steps > CM_AHEAD_ROWS && r->input > 0 && r->hidden >= LONG_SUM && j->g->nr == j->panel) {
+    if (p->target.level >= CM_ISA_AVX512 && j->rows == 1 && !fits_cache(r, j->cols) && !j->shares &&
+        !has(p, LENS) && r->steps > CM_AHEAD_ROWS && r->input > 0 && r->hidden >= LONG_SUM &&
+        j->g->nr == j->panel) {
         j->rate = r->input <= r->hidden ? 8 : 4;
         j->ld = cm_ceil_div(j->cols, j->panel) * j->panel;
         j->chunk = 2 * CM_AHEAD_ROWS;
@@ -153,7 +168,7 @@ static void plan(const cm_problem *p, job *j)
     j->scratch_elems =
         round16((int64_t)cm_gemm_f32_scratch(j->g, j->chunk * j->rows, r->input) / 4 + 16);
     int64_t state = round16(r->hidden);
-    j->unit_elems = round16(j->chunk * j->rows * j->ld) + j->rows * state * 3 + round16(j->cols) +
+    j->unit_elems = round16(j->chunk * j->rows * j->ld) + j->rows * state * 4 + round16(j->cols) +
                     state + j->scratch_elems;
 }
 
@@ -178,7 +193,7 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     double states = cm_max_i64(2, r->batch) * 2 * cols * (double)r->hidden / flops;
     double gates = batch * cols * 8 / wide;
     return 300 + steps * (inputs + states + gates + 60) /
-                     cm_cpu_speedup(p, (double)(r->directions * j.parts));
+                     cm_cpu_speedup(p, j.teams ? p->threads : (double)(r->directions * j.parts));
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -355,7 +370,7 @@ static void do_step(const unit *u, const step *s)
     }
 }
 
-static float *y_row(const unit *u, int64_t t, int64_t b)
+float *cm_recurrent_y_row(const unit *u, int64_t t, int64_t b)
 {
     const cm_recurrent *r = u->j->r;
     const cm_tensor *y = u->j->run->p->out[0];
@@ -386,13 +401,13 @@ static void all_rows(const unit *u, int64_t k, int64_t from)
             s.t[s.m] = t;
             s.row[s.m++] = b;
         } else if (wanted) {
-            memset(y_row(u, t, b), 0, (size_t)j->r->hidden * sizeof(float));
+            memset(cm_recurrent_y_row(u, t, b), 0, (size_t)j->r->hidden * sizeof(float));
         }
         if (s.m == 0 || (s.m < j->g->mr && b + 1 < u->n))
             continue;
         do_step(u, &s);
         for (int64_t i = 0; wanted && i < s.m; i++)
-            memcpy(y_row(u, s.t[i], s.row[i]), u->h + s.row[i] * u->state,
+            memcpy(cm_recurrent_y_row(u, s.t[i], s.row[i]), u->h + s.row[i] * u->state,
                    (size_t)j->r->hidden * sizeof(float));
         s.m = 0;
         s.turned = !s.turned;
@@ -464,7 +479,8 @@ static unit unit_of(const job *j, int64_t index)
     u.h = u.gates + round16(j->chunk * j->rows * j->ld);
     u.c = u.h + j->rows * u.state;
     u.more = u.c + j->rows * u.state;
-    u.bias = u.more + j->rows * u.state;
+    u.next = u.more + j->rows * u.state;
+    u.bias = u.next + j->rows * u.state;
     return u;
 }
 
@@ -495,16 +511,48 @@ static void run_ahead(unit *u)
     }
 }
 
+static unit begin_unit(const job *j, int64_t index)
+{
+    unit u = unit_of(j, index);
+    join_biases(&u);
+    load_state(&u, H0, u.h);
+    if (j->r->kind == CM_RECURRENT_LSTM)
+        load_state(&u, C0, u.c);
+    return u;
+}
+
+static void end_unit(const unit *u)
+{
+    store_state(u, 1, u->h);
+    if (u->j->r->kind == CM_RECURRENT_LSTM)
+        store_state(u, 2, u->c);
+}
+
+/* Directions go on step by step together. */
+static void run_teams(const job *j)
+{
+    int64_t steps = j->r->steps, from[2];
+    unit u[2];
+    for (int d = 0; d < j->r->directions; d++)
+        u[d] = begin_unit(j, d);
+    for (int64_t k = 0, n; k < steps && !cm_is_cancelled(j->run->cx); k += n) {
+        n = cm_min_i64(j->chunk, steps - k);
+        for (int d = 0; d < j->r->directions; d++) {
+            from[d] = u[d].backward ? steps - k - n : k;
+            multiply_inputs(&u[d], from[d], n);
+        }
+        cm_recurrent_run_teams(j, u, k, n, from);
+    }
+    for (int d = 0; d < j->r->directions; d++)
+        end_unit(&u[d]);
+}
+
 static void run_units(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
     int64_t steps = j->r->steps;
     for (int64_t i = begin; i < end; i++) {
-        unit u = unit_of(j, i);
-        join_biases(&u);
-        load_state(&u, H0, u.h);
-        if (j->r->kind == CM_RECURRENT_LSTM)
-            load_state(&u, C0, u.c);
+        unit u = begin_unit(j, i);
         if (j->rate)
             run_ahead(&u);
         for (int64_t k = 0; !j->rate && k < steps; k += j->chunk) {
@@ -514,9 +562,7 @@ static void run_units(void *arg, int64_t begin, int64_t end)
             for (int64_t s = 0; s < n && !cm_is_cancelled(j->run->cx); s++)
                 all_rows(&u, k + s, from);
         }
-        store_state(&u, 1, u.h);
-        if (j->r->kind == CM_RECURRENT_LSTM)
-            store_state(&u, 2, u.c);
+        end_unit(&u);
     }
 }
 
@@ -535,12 +581,15 @@ static cm_status run(const cm_run *run)
              .kernels = level >= CM_ISA_AVX512 ? &cm_cpu_recurrent_kernels__avx512
                         : level >= CM_ISA_AVX2 ? &cm_cpu_recurrent_kernels__avx2
                                                : &cm_cpu_recurrent_kernels__generic,
-             .gates = {r->hidden, r->clip > 0 ? r->clip : INFINITY, r->input_forget},
+             .gates = {r->hidden, r->hidden, r->clip > 0 ? r->clip : INFINITY, r->input_forget},
              .workspace = run->workspace};
     plan(p, &j);
     int64_t units = j.parts * r->directions;
     int64_t grain = r->steps * r->batch * j.cols * (r->input + r->hidden) < 1 << 16 ? units : 1;
-    cm_parallel(run->threads, units, grain, run_units, &j);
+    if (j.teams)
+        run_teams(&j);
+    else
+        cm_parallel(run->threads, units, grain, run_units, &j);
     return cm_check_cancel(run->cx);
 }
 

@@ -6,8 +6,9 @@
 #include "plan/tactic.h"
 
 typedef struct cm_gates {
-    int64_t n;  /* hidden size */
-    float clip; /* what is activated stays within -clip and clip; infinite: anywhere */
+    int64_t n;      /* elements of the state */
+    int64_t stride; /* from gate to gate */
+    float clip;     /* what is activated stays within -clip and clip; infinite: anywhere */
     bool input_forget;
 } cm_gates;
 

@@ -17,7 +17,8 @@ typedef struct cm_recurrent_job {
     int64_t rows;  /* of the batch in a part, at most */
     int64_t chunk; /* steps whose inputs' product is held */
     int panel;     /* columns of a panel that kernels->panel knows */
-    bool shares;   /* one unit: its products are shared among threads */
+    bool shares;   /* one unit, or teams: products are shared among threads */
+    bool teams;    /* steps are shared too (recurrent_team.c); units are the directions */
     int rate;      /* of the panels that have a piece beside them, 4 or 8; 0: none has */
     int64_t ld;    /* from step to step of the gates */
     int64_t unit_elems, scratch_elems;
@@ -40,7 +41,7 @@ typedef struct cm_recurrent_unit {
     int64_t row, n;
     const float *w, *r_first, *r_rest, *r_bias; /* r_bias: inside the reset gate, NULL: none */
     float *gates;                               /* [chunk][n][ld] */
-    float *h, *c, *more;                        /* [n][round16(hidden)] */
+    float *h, *c, *more, *next;                 /* [n][round16(hidden)]; next: a team's next h */
     float *bias;                                /* NULL: none */
     void *scratch;
     int64_t state;
@@ -53,5 +54,14 @@ void cm_recurrent_begin_ahead(const cm_recurrent_unit *u, int64_t from, int64_t 
 bool cm_recurrent_take_piece(const cm_recurrent_unit *u, cm_ahead_piece *to);
 /* The pieces that had no place beside a panel. */
 void cm_recurrent_finish_ahead(const cm_recurrent_unit *u);
+
+/* Where row b of step t goes. */
+float *cm_recurrent_y_row(const cm_recurrent_unit *u, int64_t t, int64_t b);
+
+/* Does a team fit the job, whose sizes are known? */
+bool cm_recurrent_has_teams(const cm_problem *p, const cm_recurrent_job *j);
+/* Steps [k, k + n) of all directions at once; their inputs' product begins at step from[direction] of the gates. */
+void cm_recurrent_run_teams(const cm_recurrent_job *j, cm_recurrent_unit *u, int64_t k, int64_t n,
+                            const int64_t *from);
 
 #endif

@@ -87,6 +87,26 @@ static void single_sequences(void **state)
           "y, h = RNN(x, @w, @r)\nreturn y, h\n");
 }
 
+/* States that all threads share, each some elements of it: odd and even numbers of steps, several rows, more steps than
+ * the inputs' product is taken for at once. Clipped gates do not enlarge what a step is off by. */
+static void teams(void **state)
+{
+    (void)state;
+    check("x: f32[5,1,24]\nh0: f32[2,1,192]\n" WEIGHTS(
+        2, 768, 24, 192,
+        1536) "y, h, c = LSTM(x, @w, @r, @b, _, h0) {direction=\"bidirectional\", clip=0.2}\n"
+              "return y, h, c\n");
+    check("x: f32[3,6,24]\nh0: f32[3,1,192]\n" WEIGHTS(
+        1, 576, 24, 192, 1152) "y, h = GRU(x, @w, @r, @b, _, h0) {linear_before_reset=1, layout=1, "
+                               "clip=0.2, direction=\"reverse\"}\nreturn y, h\n");
+    check("x: f32[2,2,24]\n@w = f32[1,320,24] random 1\n@r = f32[1,320,320] random 2\n"
+          "_, h = RNN(x, @w, @r)\nreturn h\n");
+    check("x: f32[37,12,3]\n" WEIGHTS(
+        2, 1280, 3, 320,
+        2560) "y, h, c = LSTM(x, @w, @r, @b) {direction=\"bidirectional\", clip=0.02}\n"
+              "return y, h, c\n");
+}
+
 static void grus(void **state)
 {
     (void)state;
@@ -137,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lstms), cmocka_unit_test(chunks),  cmocka_unit_test(grus),
         cmocka_unit_test(rnns),  cmocka_unit_test(lengths), cmocka_unit_test(single_sequences),
+        cmocka_unit_test(teams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

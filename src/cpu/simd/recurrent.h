@@ -130,7 +130,8 @@ static void rnn(const cm_gates *a, const float *g, float *h)
 static void lstm(const cm_gates *a, const float *g, float *h, float *c)
 {
     vf clip = vf_set(a->clip);
-    const float *in = g, *out = in + a->n, *forget = out + a->n, *cell = forget + a->n;
+    const float *in = g, *out = in + a->stride, *forget = out + a->stride,
+                *cell = forget + a->stride;
     EACH(i, lanes, a->n)
     {
         int m = (int)lanes;
@@ -151,7 +152,8 @@ static void gru_reset(const cm_gates *a, const float *g, const float *h, float *
     EACH(i, lanes, a->n)
     {
         int m = (int)lanes;
-        put(out + i, vf_mul(vf_sigmoid(within(some(g + a->n + i, m), clip)), some(h + i, m)), m);
+        put(out + i, vf_mul(vf_sigmoid(within(some(g + a->stride + i, m), clip)), some(h + i, m)),
+            m);
     }
 }
 
@@ -162,9 +164,9 @@ static void gru(const cm_gates *a, const float *g, const float *inner, float *h)
     {
         int m = (int)lanes;
         vf z = vf_sigmoid(within(some(g + i, m), clip));
-        vf x = some(g + 2 * a->n + i, m), old = some(h + i, m);
+        vf x = some(g + 2 * a->stride + i, m), old = some(h + i, m);
         if (inner) {
-            vf r = vf_sigmoid(within(some(g + a->n + i, m), clip));
+            vf r = vf_sigmoid(within(some(g + a->stride + i, m), clip));
             x = vf_fma(r, some(inner + i, m), x);
         }
         vf now = vf_tanh(within(x, clip));

@@ -3,7 +3,7 @@
  *
  * Keys and values of a head are packed once and met by blocks of queries (attention_block.c). Where there are
  * only few queries they are read where they lie (attention_few.c), long caches in parts for several
- * threads. */
+ * threads. bfloat16 has its own instructions (attention_bf16.c). */
 #include <math.h>
 
 #include "base/size.h"
@@ -37,7 +37,7 @@ static bool is_last_innermost(const cm_tensor *t)
     return true;
 }
 
-static const char *reject(const cm_problem *p)
+const char *cm_attention_reject(const cm_problem *p)
 {
     for (int i = Q; i <= PAST_V; i++)
         if (i != MASK && has(p, i) && !is_real(p->in[i]->dtype))
@@ -317,6 +317,8 @@ static cm_status run(const cm_run *run)
 }
 
 static const cm_tactic rows[] = {
-    {"attention", CM_ISA_GENERIC, reject, NULL, cost, workspace, NULL, NULL, run},
+    {"attention", CM_ISA_GENERIC, cm_attention_reject, NULL, cost, workspace, NULL, NULL, run},
+    CM_ROW(attention_amx, AMX, CM_HAS_WORKSPACE(attention_amx)),
+    CM_ROW(attention_bf16, AVX512, CM_HAS_WORKSPACE(attention_bf16)),
 };
-const cm_cpu_table cm_cpu_attention = {rows, 1};
+const cm_cpu_table cm_cpu_attention = {rows, CM_COUNT(rows)};

@@ -23,8 +23,8 @@ static void pack_keys(const job *j, const source *k, float *to)
         int64_t n = cm_min_i64(nr, j->total - s);
         for (int64_t i = 0; n < nr && i < size; i++)
             memset(to + i * nr + n, 0, (size_t)(nr - n) * sizeof *to);
-        turn(sizeof *to, size, n, (const char *)(k->at + s * k->seq), k->seq * (int64_t)sizeof *to,
-             (char *)to, nr * (int64_t)sizeof *to);
+        turn(sizeof *to, size, n, (const char *)((const float *)k->at + s * k->seq),
+             k->seq * (int64_t)sizeof *to, (char *)to, nr * (int64_t)sizeof *to);
     }
 }
 

@@ -15,8 +15,8 @@ void cm_attention_few(const job *j, int64_t unit, int64_t from, int64_t to, cons
         if (q != w->q + r * j->q_ld)
             memcpy(w->q + r * j->q_ld, q, (size_t)a->head_size * sizeof *q);
     }
-    j->kernels->dot_rows(w->q, j->q_ld, rows, a->head_size, k->at + from * k->seq, k->seq, n,
-                         a->scale, w->s, j->s_ld);
+    j->kernels->dot_rows(w->q, j->q_ld, rows, a->head_size, (const float *)k->at + from * k->seq,
+                         k->seq, n, a->scale, w->s, j->s_ld);
     for (int r = 0; r < rows; r++) {
         cm_score score;
         cm_attention_score(j, unit, r, from, n, 0, w, &score);
@@ -26,6 +26,6 @@ void cm_attention_few(const job *j, int64_t unit, int64_t from, int64_t to, cons
         score.stats[1] = 0;
         j->kernels->score_rows(&score, 1, n);
     }
-    j->kernels->weigh_rows(w->s, j->s_ld, rows, v->at + from * v->seq, v->seq, n, a->v_head_size,
-                           w->o, j->o_ld);
+    j->kernels->weigh_rows(w->s, j->s_ld, rows, (const float *)v->at + from * v->seq, v->seq, n,
+                           a->v_head_size, w->o, j->o_ld);
 }

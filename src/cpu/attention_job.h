@@ -7,6 +7,7 @@
 #define CM_CPU_ATTENTION_JOB_H
 
 #include "cpu/attention.h"
+#include "cpu/cpu.h"
 #include "cpu/epilogue.h"
 #include "cpu/gemm.h"
 
@@ -18,9 +19,10 @@ enum {
     FEW_ROWS = 6       /* so few queries that keys are not worth packing */
 };
 
-/* Keys or values of a unit as float32. */
+/* Keys or values of a unit: float32, but where rows are done again in doubles. */
 typedef struct source {
-    const float *at;
+    const void *at;
+    cm_dtype type;
     int64_t seq, dim;
 } source;
 
@@ -58,6 +60,8 @@ static inline int64_t round16(int64_t n)
 }
 
 bool cm_attention_has_present(const cm_problem *p, int which);
+/* Why no tactic takes it, or NULL. */
+const char *cm_attention_reject(const cm_problem *p);
 void cm_attention_plan(const cm_problem *p, int threads, job *j);
 /* Keys (0) or values (1) of a unit, joined in `room` or in the present output where they have to be; only keys
  * [from, to) are copied. */
@@ -84,5 +88,11 @@ void cm_attention_pack(const job *j, const source *k, const source *v, float *ke
 /* Few queries against keys [from, to): w->o and w->stats get sums and statistics, undivided. */
 void cm_attention_few(const job *j, int64_t unit, int64_t from, int64_t to, const source *k,
                       const source *v, const space *w);
+
+/* cpu/attention_bf16.c has the functions of these rows. */
+CM_TACTIC(attention_bf16);
+CM_TACTIC_WORKSPACE(attention_bf16);
+CM_TACTIC(attention_amx);
+CM_TACTIC_WORKSPACE(attention_amx);
 
 #endif

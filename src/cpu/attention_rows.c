@@ -83,7 +83,7 @@ source cm_attention_source(const job *j, int which, int64_t unit, int64_t from, 
     if (!j->joins[which]) {
         const cm_heads *x = which ? &a->v : &a->k;
         row_of(j, which, unit, 0, &input, &at, &step);
-        return (source){(const float *)run->in[input] + at, x->seq, x->dim};
+        return (source){(const float *)run->in[input] + at, CM_F32, x->seq, x->dim};
     }
     cm_dtype type = run->p->in[K + which]->dtype;
     bool present = cm_attention_has_present(run->p, which);
@@ -99,7 +99,7 @@ source cm_attention_source(const job *j, int which, int64_t unit, int64_t from, 
         if (!out || type != CM_F32)
             to_f32(j, type, run->in[input], at, step, n * size, room + s * size);
     }
-    return (source){out && type == CM_F32 ? (const float *)out : room, size, 1};
+    return (source){out && type == CM_F32 ? (const float *)out : room, CM_F32, size, 1};
 }
 
 const float *cm_attention_query(const job *j, int64_t unit, int64_t r, float *to)
@@ -224,7 +224,7 @@ static double slow_score(const job *j, int64_t unit, int64_t r, const source *k,
                    query_of(j, r) * a->q.seq;
     for (int64_t i = 0; i < a->head_size; i++)
         dot += (double)get(p->in[Q]->dtype, j->run->in[Q], from + i * a->q.dim) *
-               k->at[s * k->seq + i * k->dim];
+               get(k->type, k->at, s * k->seq + i * k->dim);
     dot *= a->scale;
     return (a->softcap > 0 ? a->softcap * tanh(dot / a->softcap) : dot) + bias;
 }
@@ -247,6 +247,6 @@ void cm_attention_slow(const job *j, int64_t unit, int64_t r, const source *k, c
     for (int64_t s = 0; s < j->total; s++) {
         double weight = exp(slow_score(j, unit, r, k, s) - most) / sum;
         for (int64_t i = 0; weight != 0 && i < size; i++)
-            y[i] += (float)(weight * v->at[s * v->seq + i * v->dim]);
+            y[i] += (float)(weight * get(v->type, v->at, s * v->seq + i * v->dim));
     }
 }

@@ -26,8 +26,9 @@ typedef struct cm_gemm_bf16_kernel {
 extern const cm_gemm_bf16_kernel cm_gemm_bf16__avx512, cm_gemm_bf16__amx;
 
 /* The functions of a tactic's row from those of a file that knows both kernels: workspace(p, kernel),
- * cost(p, kernel, gain over float32), pack_bytes(p, input), pack(p, input, from, to, threads), run(r, kernel). */
-#define CM_BF16_TACTIC(stem, kernel, gain)                                                         \
+ * cost(p, kernel, gain over float32), run(r, kernel); with constant weights also pack_bytes(p, input),
+ * pack(p, input, from, to, threads). */
+#define CM_BF16_TACTIC_UNPACKED(stem, kernel, gain)                                                \
     size_t cm_cpu_##stem##_workspace(const cm_problem *p, const cm_knobs *k)                       \
     {                                                                                              \
         (void)k;                                                                                   \
@@ -38,6 +39,13 @@ extern const cm_gemm_bf16_kernel cm_gemm_bf16__avx512, cm_gemm_bf16__amx;
         (void)k;                                                                                   \
         return cost(p, &kernel, gain);                                                             \
     }                                                                                              \
+    cm_status cm_cpu_##stem##_run(const cm_run *r)                                                 \
+    {                                                                                              \
+        return run(r, &kernel);                                                                    \
+    }
+
+#define CM_BF16_TACTIC(stem, kernel, gain)                                                         \
+    CM_BF16_TACTIC_UNPACKED(stem, kernel, gain)                                                    \
     size_t cm_cpu_##stem##_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)           \
     {                                                                                              \
         (void)k;                                                                                   \
@@ -48,10 +56,6 @@ extern const cm_gemm_bf16_kernel cm_gemm_bf16__avx512, cm_gemm_bf16__amx;
     {                                                                                              \
         (void)k;                                                                                   \
         pack(p, input, from, to, threads);                                                         \
-    }                                                                                              \
-    cm_status cm_cpu_##stem##_run(const cm_run *r)                                                 \
-    {                                                                                              \
-        return run(r, &kernel);                                                                    \
     }
 
 #define X(level)                                                                                   \

@@ -164,7 +164,7 @@ typedef struct {
     int64_t unit, row, n; /* rows [row, row + n) of the unit */
     int64_t sees[ROWS], reach;
     space w;
-    float *sums;             /* [ROWS][NR] */
+    float *sums;              /* [ROWS][NR] */
     uint16_t *rounded, *q_at; /* [ROWS][s_ld + 16], [ROWS][depth] */
     const uint16_t *q, *keys, *values;
     int64_t q_ld;
@@ -181,8 +181,8 @@ static const uint16_t *query_at(const block *b, int64_t i)
 {
     const cm_attention *a = b->l->j.a;
     int64_t r = b->row + i, head = b->unit % a->kv_heads * b->l->j.rep + r / a->q_len;
-    return (const uint16_t *)b->l->j.run->in[Q] + a->q.offset +
-           b->unit / a->kv_heads * a->q.batch + head * a->q.head + r % a->q_len * a->q.seq;
+    return (const uint16_t *)b->l->j.run->in[Q] + a->q.offset + b->unit / a->kv_heads * a->q.batch +
+           head * a->q.head + r % a->q_len * a->q.seq;
 }
 
 static void get_queries(block *b)

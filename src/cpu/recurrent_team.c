@@ -28,7 +28,7 @@ typedef struct team {
     const int64_t *from;  /* step whose gates come first, of each direction */
     int64_t slices;       /* of a direction */
     int64_t members;
-    _Alignas(64) _Atomic int64_t done;             /* slices, of all steps together */
+    _Alignas(64) _Atomic int64_t done;                   /* slices, of all steps together */
     _Alignas(64) _Atomic int64_t taken[2 * MOST_SLICES]; /* steps of each slice */
 } team;
 
@@ -114,8 +114,8 @@ static void do_slice(const team *m, const cm_recurrent_unit *u, int64_t slice, i
     float *gates = u->gates + (t - m->from[u->d]) * u->n * j->ld + first;
     int64_t products = r->kind == CM_RECURRENT_GRU ? 2 : j->cols / r->hidden;
     for (int64_t q = 0; q < products; q++)
-        multiply(u, u->r_first + (q * r->hidden + first) * r->hidden, panels,
-                 gates + q * r->hidden, j->ld);
+        multiply(u, u->r_first + (q * r->hidden + first) * r->hidden, panels, gates + q * r->hidden,
+                 j->ld);
     if (r->kind == CM_RECURRENT_GRU)
         multiply_inside(u, panel, panels);
     for (int64_t b = 0; b < u->n; b++) {

@@ -124,6 +124,9 @@ const char *cm_tile_reject(const cm_program *p)
 {
     if (p->n_operands > CM_TILE_OPERANDS)
         return "the program has too many operands";
+    for (int s = 0; s < p->n_steps; s++)
+        if (cm_pointwise_is_alone(p->step[s].op))
+            return "the operator is left to its evaluator";
     return NULL;
 }
 

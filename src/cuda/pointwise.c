@@ -214,7 +214,7 @@ static const char *form_of(const cm_problem *p, form *f)
 static size_t words_of(const form *f)
 {
     size_t rank = (size_t)f->shape->rank;
-    return (size_t)(f->n_in + 1 + f->n_out) * (1 + rank) + 2 * rank + 2 + 2;
+    return (size_t)(f->n_in + 1 + f->n_out) * (1 + rank) + 2 * rank + 2 + 4;
 }
 
 static const char *reject(const cm_problem *p)
@@ -253,8 +253,8 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     }
     for (int s = 0; s < p->program->n_steps; s++) {
         cm_pointwise op = p->program->step[s].op;
-        bool hard =
-            op == CM_PW_POW || op == CM_PW_DIV || (op >= CM_PW_RECIP && op <= CM_PW_SOFTSIGN);
+        bool hard = op == CM_PW_POW || op == CM_PW_DIV || cm_pointwise_is_alone(op) ||
+                    (op >= CM_PW_RECIP && op <= CM_PW_SOFTSIGN);
         work += hard && op != CM_PW_RELU ? HARD : SIMPLE;
     }
     double wide = f.number == CM_TEXT_DOUBLE ? 8 : f.number == CM_TEXT_FLOAT ? 1 : 2;
@@ -284,6 +284,7 @@ static void put_text(cm_buf *b, const cm_problem *p, const form *f)
                   f->run == 1 ? 4 : unroll);
     cm_buf_printf(b, "#define FLAT %d\n#define WIDE %d\n", f->flat, cm_gpu_is_wide(f->elems));
     cm_buf_printf(b, "#define N_INPUTS %d\n#define N_OUTPUTS %d\n", f->n_in, f->n_out);
+    cm_buf_printf(b, "#define FAULTS %d\n", cm_cuda_program_fault(p->program, f->number) != NULL);
     if (f->cut)
         cm_buf_str(b, "#define CUT 1\n");
     put_slots(b, "INPUTS", f->in, f->n_in);
@@ -362,6 +363,8 @@ static cm_status run(const cm_run *r)
         arguments[i * (1 + s->rank)] = (uintptr_t)r->in[s->in[i]];
     for (int o = 0; o < s->n_out; o++)
         arguments[(s->n_in + 1 + o) * (1 + s->rank)] = (uintptr_t)r->out[s->out[o]];
+    arguments[s->words - 2] = (uintptr_t)r->fault;
+    arguments[s->words - 1] = r->fault_code;
     return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){arguments});
 }
 

@@ -16,7 +16,7 @@ typedef struct {
 } form;
 
 /* clang-format off */
-static const form forms[CM_PW_COUNT] = {
+static const form forms[CM_PW_ALL] = {
     [CM_PW_NEG] = {"-A", "-A"},
     [CM_PW_ABS] = {"fabs(A)", "pw_abs(A)"},
     [CM_PW_SIGN] = {"pw_sign(A)", "pw_sign(A)"},
@@ -63,6 +63,27 @@ static const form forms[CM_PW_COUNT] = {
     [CM_PW_CLIP] = {"pw_at_most(pw_at_least(A, B), C)", "pw_at_most(pw_at_least(A, B), C)", "short_min(short_max(A, B), C)"},
     [CM_PW_HARDSIGMOID] = {"pw_at_least(pw_at_most(B * A + C, (T)1), (T)0)", NULL, "short_max(short_min(B * A + C, 1), 0)"},
     [CM_PW_SELECT] = {"A != 0 ? B : C", "A != 0 ? B : C"},
+    [CM_PW_TAN] = {"tan(A)", NULL},
+    [CM_PW_ASIN] = {"asin(A)", NULL},
+    [CM_PW_ACOS] = {"acos(A)", NULL},
+    [CM_PW_ATAN] = {"atan(A)", NULL},
+    [CM_PW_SINH] = {"sinh(A)", NULL},
+    [CM_PW_COSH] = {"cosh(A)", NULL},
+    [CM_PW_ASINH] = {"asinh(A)", NULL},
+    [CM_PW_ACOSH] = {"acosh(A)", NULL},
+    [CM_PW_ATANH] = {"atanh(A)", NULL},
+    [CM_PW_CELU] = {"pw_celu(A, B)", NULL},
+    [CM_PW_SHRINK] = {"A < -B ? A + C : A > B ? A - C : 0", NULL},
+    [CM_PW_MOD] = {"pw_mod(A, B)", "pw_mod_whole(A, B)"},
+    [CM_PW_FMOD] = {"fmod(A, B)", "pw_fmod_whole(A, B)"},
+    [CM_PW_DIV_WHOLE] = {NULL, "pw_div_whole(A, B)"},
+    [CM_PW_POW_WHOLE] = {NULL, "pw_pow_whole(A, B)"},
+    [CM_PW_BIT_NOT] = {NULL, "~A"},
+    [CM_PW_BIT_AND] = {NULL, "A & B"},
+    [CM_PW_BIT_OR] = {NULL, "A | B"},
+    [CM_PW_BIT_XOR] = {NULL, "A ^ B"},
+    [CM_PW_SHIFT_LEFT] = {NULL, "pw_shift_left(A, B)"},
+    [CM_PW_SHIFT_RIGHT] = {NULL, "pw_shift_right(A, B)"},
 };
 /* clang-format on */
 
@@ -161,17 +182,43 @@ static const char *form_of(const cm_program_step *s, cm_text_number n)
     return power ? power : forms[s->op].real;
 }
 
-static void put_step(cm_buf *out, const cm_program_step *s, int index, cm_text_number n)
+static void put_form(cm_buf *out, const cm_program_step *s, const char *text, cm_text_number n)
 {
-    cm_buf_printf(out, "    T v%d = (T)(", index);
-    for (const char *c = form_of(s, n); *c; c++) {
+    for (const char *c = text; *c; c++) {
         bool argument = *c >= 'A' && *c <= 'C';
         if (argument)
             put_arg(out, &s->arg[*c - 'A'], n);
         else
             cm_buf_bytes(out, c, 1);
     }
+}
+
+static void put_step(cm_buf *out, const cm_program_step *s, int index, cm_text_number n)
+{
+    cm_buf_printf(out, "    T v%d = (T)(", index);
+    put_form(out, s, form_of(s, n), n);
     cm_buf_str(out, ");\n");
+}
+
+/* When the data are such that it cannot be computed; NULL: never. */
+static const char *fault_form(cm_pointwise op)
+{
+    switch (op) {
+    case CM_PW_MOD:
+    case CM_PW_FMOD:
+    case CM_PW_DIV_WHOLE:
+        return "B == 0";
+    case CM_PW_POW_WHOLE:
+        return "A == 0 && B < 0";
+    default:
+        return NULL;
+    }
+}
+
+const char *cm_cuda_program_fault(const cm_program *p, cm_text_number n)
+{
+    bool whole = n == CM_TEXT_I64 || n == CM_TEXT_U64;
+    return whole && p->n_steps == 1 ? fault_form(p->step[0].op) : NULL;
 }
 
 void cm_cuda_program_text(cm_buf *out, const cm_program *p, const char *name, cm_text_number n)
@@ -187,5 +234,11 @@ void cm_cuda_program_text(cm_buf *out, const cm_program *p, const char *name, cm
         put_step(out, &p->step[i], i, n);
     for (int i = 0; i < p->n_outputs; i++)
         cm_buf_printf(out, "    r[%d] = v%d;\n", i, p->output[i]);
+    const char *fault = cm_cuda_program_fault(p, n);
+    if (fault) {
+        cm_buf_printf(out, "    r[%d] = (T)(", p->n_outputs);
+        put_form(out, &p->step[0], fault, n);
+        cm_buf_str(out, ");\n");
+    }
     cm_buf_str(out, "}\n");
 }

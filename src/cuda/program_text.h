@@ -22,6 +22,10 @@ const char *cm_text_number_type(cm_text_number n); /* "float": T below */
 /* Can every instruction be computed in whole numbers, and are its constants such? */
 bool cm_program_is_whole(const cm_program *p);
 
+/* When data can be such that it has no result (a condition as CUDA C), NULL: never. Then there is one result more, not 0 if
+ * they are. */
+const char *cm_cuda_program_fault(const cm_program *p, cm_text_number n);
+
 /* Appends
  *     static __device__ __forceinline__ void NAME(T x, const T *o, T *r)
  * x: what the program follows; o[k]: operand k; r[k]: output k. It stands before any #include of a kernel: what it

@@ -10,9 +10,9 @@
 static const struct {
     const char *name;
     int arity;
-} rows[CM_PW_COUNT] = {
+} rows[CM_PW_ALL] = {
 #define X(id, text, n) [CM_PW_##id] = {text, n},
-    CM_POINTWISE(X)
+    CM_POINTWISE(X) CM_POINTWISE_ALONE(X)
 #undef X
 };
 

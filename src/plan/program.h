@@ -67,11 +67,41 @@
     X(HARDSIGMOID, "hardsigmoid", 3) /* max(0, min(1, a*x + b)) */                                 \
     X(SELECT, "select", 3)           /* c ? a : b */
 
+/* The same for operators that are problems by themselves and never part of a text: of whole numbers, whose arithmetic
+ * groups do not have, and functions that are rare. */
+#define CM_POINTWISE_ALONE(X)                                                                      \
+    X(TAN, "tan", 1)                                                                               \
+    X(ASIN, "asin", 1)                                                                             \
+    X(ACOS, "acos", 1)                                                                             \
+    X(ATAN, "atan", 1)                                                                             \
+    X(SINH, "sinh", 1)                                                                             \
+    X(COSH, "cosh", 1)                                                                             \
+    X(ASINH, "asinh", 1)                                                                           \
+    X(ACOSH, "acosh", 1)                                                                           \
+    X(ATANH, "atanh", 1)                                                                           \
+    X(CELU, "celu", 2)                                                                             \
+    X(SHRINK, "shrink", 3)       /* x, lambda, bias */                                             \
+    X(MOD, "mod", 2)             /* of the sign of the divisor */                                  \
+    X(FMOD, "fmod", 2)           /* of the sign of the dividend */                                 \
+    X(DIV_WHOLE, "div_whole", 2) /* toward 0 */                                                    \
+    X(POW_WHOLE, "pow_whole", 2) /* wraps; fractions are cut */                                    \
+    X(BIT_NOT, "bit_not", 1)                                                                       \
+    X(BIT_AND, "bit_and", 2)                                                                       \
+    X(BIT_OR, "bit_or", 2)                                                                         \
+    X(BIT_XOR, "bit_xor", 2)                                                                       \
+    X(SHIFT_LEFT, "shift_left", 2)   /* by too much: 0 */                                          \
+    X(SHIFT_RIGHT, "shift_right", 2) /* by too much: 0, or -1 */
+
 typedef enum {
 #define X(id, name, arity) CM_PW_##id,
     CM_POINTWISE(X)
 #undef X
-        CM_PW_COUNT
+        CM_PW_COUNT,
+    CM_PW_BEFORE_ALONE = CM_PW_COUNT - 1,
+#define X(id, name, arity) CM_PW_##id,
+    CM_POINTWISE_ALONE(X)
+#undef X
+        CM_PW_ALL
 } cm_pointwise;
 
 typedef enum { CM_ARG_X, CM_ARG_OPERAND, CM_ARG_RESULT, CM_ARG_NUMBER } cm_arg_kind;
@@ -106,6 +136,11 @@ typedef struct cm_epilogue {
     cm_dtype to; /* element type of the result; CM_NO_DTYPE: as without it */
 } cm_epilogue;
 
+/* Is it an operator's alone, which CPUs leave to its evaluator? */
+static inline bool cm_pointwise_is_alone(cm_pointwise op)
+{
+    return op >= CM_PW_COUNT;
+}
 const char *cm_pointwise_name(cm_pointwise op);
 int cm_pointwise_arity(cm_pointwise op);
 

@@ -295,6 +295,85 @@ static void leaves_integers_alone(void **state)
     assert_true(op_none_ran(&c));
 }
 
+/* Cases that CPUs leave to the evaluator: none of their tactics runs. */
+static void check_alone(const char *text, double low, double high, int64_t int_low,
+                        double tolerance)
+{
+    op_case c = op_case_of(text);
+    c.low = low;
+    c.high = high;
+    c.int_low = int_low;
+    c.int_high = 70;
+    c.hurt = 0;
+    c.tolerance = tolerance;
+    op_check(&c);
+    assert_true(c.is_problem);
+}
+
+static void functions_that_are_rare(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double low, high;
+    } unary[] = {{"Tan", -1.5, 1.5}, {"Asin", -1, 1}, {"Acos", -1, 1},   {"Atan", -9, 9},
+                 {"Sinh", -4, 4},    {"Cosh", -4, 4}, {"Asinh", -9, 9},  {"Acosh", 1, 9},
+                 {"Atanh", -1, 1},   {"Celu", -4, 4}, {"Shrink", -2, 2}, {"Tan", -50, 50}};
+    static const char *const types[] = {"f32", "f16", "bf16", "f64"};
+    static const double tolerances[] = {1e-6, 1e-3, 8e-3, 1e-12};
+    for (int i = 0; i < CM_COUNT(unary); i++)
+        for (int t = 0; t < CM_COUNT(types); t++) {
+            char text[200];
+            if (!strcmp(unary[i].name, "Shrink") && !strcmp(types[t], "bf16"))
+                continue; /* it has no such form */
+            if (unary[i].high > 10 && t > 0)
+                continue; /* near a pole everything is one unit */
+            snprintf(text, sizeof text, "x: %s[5,13]\ny = %s(x)\nreturn y\n", types[t],
+                     unary[i].name);
+            check_alone(text, unary[i].low, unary[i].high, 0, tolerances[t]);
+        }
+    for (int t = 0; t < CM_COUNT(types); t++) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 "x: %s[3,30]\n@z = %s[3,1] {2.5, -0.75, 3}\ny = Mod(x, @z) {fmod=1}\nreturn y\n",
+                 types[t], types[t]);
+        check_alone(text, -9, 9, 0, 0);
+    }
+}
+
+static void whole_numbers_alone(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"i64", "i32", "u8", "i8", "i16", "u16", "u32", "u64"};
+    static const char *const both[] = {"Div", "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor"};
+    for (int t = 0; t < CM_COUNT(types); t++) {
+        int64_t low = *types[t] == 'i' ? -70 : 0;
+        char text[300];
+        for (int i = 0; i < CM_COUNT(both); i++) {
+            snprintf(text, sizeof text,
+                     "x: %s[3,90]\n@z = %s[3,1] {3, 7, %d}\ny = %s(x, @z)\nreturn y\n", types[t],
+                     types[t], low ? -1 : 11, both[i]);
+            check_alone(text, 0, 1, low, 0);
+        }
+        snprintf(text, sizeof text,
+                 "x: %s[3,90]\n@z = %s[3,1] {3, 7, %d}\ny = Mod(x, @z) {fmod=1}\nreturn y\n",
+                 types[t], types[t], low ? -5 : 11);
+        check_alone(text, 0, 1, low, 0);
+        snprintf(text, sizeof text, "x: %s[90]\ny = BitwiseNot(x)\nreturn y\n", types[t]);
+        check_alone(text, 0, 1, low, 0);
+        for (int i = 0; i < 2; i++) {
+            snprintf(text, sizeof text,
+                     "x: %s[2,90]\n@z = %s[2,1] {3, 70}\ny = BitShift(x, @z) "
+                     "{direction=\"%s\"}\nreturn y\n",
+                     types[t], types[t], i ? "LEFT" : "RIGHT");
+            check_alone(text, 0, 1, low, 0);
+        }
+    }
+    check_alone("x: i64[40]\n@z = i64[] {3}\ny = Pow(x, @z)\nreturn y\n", 0, 1, -70, 0);
+    check_alone("x: i32[40]\n@z = i64[2,1] {1,5}\ny = Pow(x, @z)\nreturn y\n", 0, 1, -70, 0);
+    check_alone("x: i32[40]\n@z = i32[2,1] {-1,-2}\ny = Pow(x, @z)\nreturn y\n", 0, 1, 1, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +390,8 @@ int main(void)
         cmocka_unit_test(leaves_integers_alone),
         cmocka_unit_test(integers_and_doubles),
         cmocka_unit_test(casts_of_integers),
+        cmocka_unit_test(functions_that_are_rare),
+        cmocka_unit_test(whole_numbers_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

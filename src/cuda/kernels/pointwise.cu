@@ -10,6 +10,7 @@
 //   FLAT          runs go over the ends of rows
 //   INPUTS(X)     X(slot, operand, element, mode)
 //   OUTPUTS(X)    X(slot, result, element, mode)
+//   FAULTS        1: the program has one more result, not 0 where data are such that there is none
 //   N_INPUTS, N_OUTPUTS, WIDE (nest.cuh), CUT (elements.cuh)
 #include "common.cuh"
 #include "elements.cuh"
@@ -33,6 +34,8 @@ struct arguments {
     axis runs_per_row;
     u64 elems;
     u64 runs_fit; // rows are whole runs, their beginnings multiples of one
+    u32 *fault;   // FAULTS
+    u64 fault_code;
 };
 
 #define MEMBER_AT(slot, k, E, mode) i64 in##slot;
@@ -135,10 +138,14 @@ template <int N, int U> DEVICE void runs(const arguments &a, index u, index step
         OUTPUTS(RESULT)
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            NUMBER o[OPERANDS + 1], r[RESULTS];
+            NUMBER o[OPERANDS + 1], r[RESULTS + FAULTS];
 #define GET(slot, k, E, m) o[k] = get<NUMBER, E>(raw##slot[j][i]);
             INPUTS(GET)
             program((NUMBER)0, o, r);
+#if FAULTS
+            if (r[RESULTS] != 0)
+                atomicCAS(a.fault, 0u, (u32)a.fault_code);
+#endif
 #define PUT(slot, k, E, m) result##slot[i] = element<E>::put(r[k]);
             OUTPUTS(PUT)
         }

@@ -43,6 +43,35 @@ PW T pw_gelu_tanh(T x)
     return x * pw_sigmoid(u);
 }
 
+PW T pw_celu(T x, T a) { return fmax(x, (T)0) + fmin((T)0, a * expm1(x / a)); }
+
+// x - floor(x / y) y
+PW T pw_mod(T x, T y)
+{
+    T r = fmod(x, y);
+    return r == 0 ? copysign((T)0, y) : (r < 0) != (y < 0) ? r + y : r;
+}
+
+// Of whole numbers; a divisor of 0 is somebody else's to complain of.
+PW T pw_div_whole(T x, T y) { return y == 0 ? 0 : y == (T)-1 && (T)-1 < 0 ? 0 - x : x / y; }
+PW T pw_fmod_whole(T x, T y) { return y == 0 || (y == (T)-1 && (T)-1 < 0) ? 0 : x % y; }
+PW T pw_mod_whole(T x, T y)
+{
+    T r = pw_fmod_whole(x, y);
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+PW T pw_pow_whole(T x, T n)
+{
+    if (n < 0)
+        return x == 1 ? 1 : x == (T)-1 ? (n % 2 == 0 ? 1 : -1) : 0;
+    unsigned long long r = 1, a = (unsigned long long)x, k = (unsigned long long)n;
+    for (; k; k >>= 1, a *= a)
+        r = k & 1 ? r * a : r;
+    return (T)r;
+}
+PW T pw_shift_left(T x, T by) { return by >= 0 && by < 64 ? (T)((unsigned long long)x << by) : 0; }
+PW T pw_shift_right(T x, T by) { return by >= 0 && by < 64 ? x >> by : x < 0 ? -1 : 0; }
+
 #undef PW
 
 // Forms for results that are rounded to 16 bits: errors stay below 2^-14 of the result, a quarter of float16's half step.

@@ -76,11 +76,81 @@ bool cm_problem_pointwise(cm_arena *arena, const cm_op *op, const void *attr, cm
     return fill_loop(arena, p);
 }
 
+/* Operators that are an instruction of their own; of integers, where they are another one there. */
+static const struct {
+    cm_op_id op;
+    int real, whole; /* -1: none */
+} alone[] = {
+    {CM_OP_TAN, CM_PW_TAN, -1},
+    {CM_OP_ASIN, CM_PW_ASIN, -1},
+    {CM_OP_ACOS, CM_PW_ACOS, -1},
+    {CM_OP_ATAN, CM_PW_ATAN, -1},
+    {CM_OP_SINH, CM_PW_SINH, -1},
+    {CM_OP_COSH, CM_PW_COSH, -1},
+    {CM_OP_ASINH, CM_PW_ASINH, -1},
+    {CM_OP_ACOSH, CM_PW_ACOSH, -1},
+    {CM_OP_ATANH, CM_PW_ATANH, -1},
+    {CM_OP_CELU, CM_PW_CELU, -1},
+    {CM_OP_SHRINK, CM_PW_SHRINK, -1},
+    {CM_OP_MOD, CM_PW_MOD, CM_PW_MOD},
+    {CM_OP_DIV, -1, CM_PW_DIV_WHOLE},
+    {CM_OP_POW, -1, CM_PW_POW_WHOLE},
+    {CM_OP_BITWISE_NOT, -1, CM_PW_BIT_NOT},
+    {CM_OP_BITWISE_AND, -1, CM_PW_BIT_AND},
+    {CM_OP_BITWISE_OR, -1, CM_PW_BIT_OR},
+    {CM_OP_BITWISE_XOR, -1, CM_PW_BIT_XOR},
+    {CM_OP_BIT_SHIFT, -1, CM_PW_SHIFT_LEFT},
+};
+
+static bool all_are(const cm_problem *p, bool (*is)(cm_dtype t))
+{
+    for (int i = 0; i < p->n_in; i++)
+        if (!is(p->in[i]->dtype))
+            return false;
+    return true;
+}
+
+static int instruction_alone(const cm_op *op, const void *attr, const cm_problem *p)
+{
+    int found = -1;
+    for (int i = 0; i < CM_COUNT(alone); i++)
+        if (alone[i].op == op->id)
+            found = all_are(p, cm_dtype_is_integer) ? alone[i].whole
+                    : all_are(p, cm_dtype_is_float) ? alone[i].real
+                                                    : -1;
+    if (found == CM_PW_MOD && cm_attr_int(op, attr, "fmod"))
+        return CM_PW_FMOD;
+    if (found == CM_PW_SHIFT_LEFT &&
+        !cm_str_equal(cm_attr_str(op, attr, "direction"), cm_str_of("LEFT")))
+        return CM_PW_SHIFT_RIGHT;
+    return found;
+}
+
+/* False: it is not one of these. */
+static bool append_alone(cm_program *program, const cm_op *op, const void *attr, cm_problem *p,
+                         cm_program_arg *args, cm_program_arg *result)
+{
+    int instruction = instruction_alone(op, attr, p);
+    if (instruction < 0)
+        return false;
+    if (op->id == CM_OP_CELU)
+        args[1] = cm_arg_number((double)cm_attr_float(op, attr, "alpha"));
+    if (op->id == CM_OP_SHRINK) {
+        args[1] = cm_arg_number((double)cm_attr_float(op, attr, "lambd"));
+        args[2] = cm_arg_number((double)cm_attr_float(op, attr, "bias"));
+    }
+    cm_program_arg none = {0}, *a = args;
+    int arity = cm_pointwise_arity((cm_pointwise)instruction);
+    *result = cm_arg_result(cm_program_add(program, (cm_pointwise)instruction, a[0],
+                                           arity > 1 ? a[1] : none, arity > 2 ? a[2] : none));
+    return true;
+}
+
 /* Elementwise operators never have epilogues: they become groups instead. */
 bool cm_problem_elementwise(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p)
 {
     cm_program *program = cm_new(arena, cm_program);
-    cm_program_arg args[CM_PROGRAM_MAX], result;
+    cm_program_arg args[CM_PROGRAM_MAX + 2], result;
     int n = 0;
     if (!program || p->n_in > CM_PROGRAM_MAX || p->epilogue)
         return false;
@@ -97,7 +167,8 @@ bool cm_problem_elementwise(cm_arena *arena, const cm_op *op, const void *attr, 
         args[2] = cm_problem_has(p, 2) ? argument(p, 2) : cm_arg_number(INFINITY);
         n = 3;
     }
-    if (!cm_op_append(program, op, attr, n, args, &result))
+    if (!append_alone(program, op, attr, p, args, &result) &&
+        !cm_op_append(program, op, attr, n, args, &result))
         return false;
     if (result.kind != CM_ARG_RESULT) { /* nothing to compute: a copy, which x * 1 is to the bit */
         int r = cm_program_add(program, CM_PW_MUL, result, cm_arg_number(1), cm_arg_number(0));

@@ -95,9 +95,11 @@ struct cm_device_state {
     cm_solution *late_forms; /* per step: the device's, where that is late */
     cm_late_value late_workspace;
     int64_t *late_count; /* pinned */
-    int n_marks;         /* that are open */
-    cm_mark **marks;     /* while profiling; room for two more than there are steps */
-    cm_timings timings;  /* of the plan's section for it */
+    bool *branches; /* per list: run at most once, by an If of the main list or of another branch */
+    unsigned char *where; /* room for one step of a branch */
+    int n_marks;          /* that are open */
+    cm_mark **marks;      /* while profiling; room for two more than there are steps */
+    cm_timings timings;   /* of the plan's section for it */
 };
 
 /* device.c: opens it; destroys. */
@@ -123,9 +125,12 @@ cm_status cm_check_fault(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 /* n is how many there are of what data sized: outputs get their shapes. */
 cm_status cm_shape_counted(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
                            const cm_solution *sol, int64_t n) CM_MUST_USE;
-/* device_late.c: a step whose sizes only the run tells; a late value to the host; what both need. */
+/* device_late.c: a step whose sizes only the run tells; a late value to the host; what they need. */
 cm_status cm_run_late(cm_ctx *cx, cm_context *c, const cm_action *a) CM_MUST_USE;
 cm_status cm_fetch_late(cm_ctx *cx, cm_context *c, int32_t v) CM_MUST_USE;
+/* A branch of an If, its steps wherever they can be; the host has its outputs then. */
+cm_status cm_run_branch(cm_ctx *cx, cm_context *c, int list) CM_MUST_USE;
+bool cm_branch_not_taken(const cm_context *c, int step); /* is it of one, in the last run? */
 cm_status cm_late_create(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 void cm_late_destroy(cm_context *c);
 cm_status cm_finish_actions(cm_ctx *cx, cm_context *c) CM_MUST_USE;

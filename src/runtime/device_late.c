@@ -1,6 +1,7 @@
 /* device_late.c -- steps whose sizes only the run tells, in a device's context: once their inputs have come they are
  * formed for the device, and again when those have other sizes than last time; what the device does not take
- * is the host's. Their values are wherever they were made, until somebody needs them on the other side.
+ * is the host's. Their values are wherever they were made, until somebody needs them on the other side. Branches of Ifs
+ * are run the same way.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -420,6 +421,78 @@ cm_status cm_run_late(cm_ctx *cx, cm_context *c, const cm_action *a)
     return away ? CM_OK : run_here(cx, c, a);
 }
 
+/* ---- Branches ---------------------------------------------------------------------------------- */
+
+/* What a step of the branch finds: its own list's values are late ones, those from outside the host has. */
+static int where_is(const cm_context *c, int32_t v, int list)
+{
+    const cm_place *x = &c->device->tables.places[v];
+    if (c->engine->values[v].list == list)
+        return 0;
+    return CM_HERE | (x->away && !x->up && !x->late ? CM_THERE : 0);
+}
+
+/* For steps that only the host has, with the lists inside them. */
+static cm_status run_on_host(cm_ctx *cx, cm_context *c, const cm_ready_step *s, int list)
+{
+    const cm_plan_step *step = s->plan;
+    for (int i = 0; i < step->n_in; i++)
+        if (step->in[i].value >= 0)
+            CM_TRY(bring_down(cx, c, step->in[i].value, where_is(c, step->in[i].value, list)));
+    for (int k = 0; k < step->n_lists; k++) {
+        const cm_plan_list *inner = c->engine->lists[step->lists[k]].plan;
+        for (int j = 0; j < inner->n_captures; j++)
+            CM_TRY(bring_down(cx, c, inner->captures[j], where_is(c, inner->captures[j], list)));
+    }
+    CM_TRY(cm_run_step(cx, c, s));
+    for (int o = 0; o < step->n_out; o++)
+        if (step->out[o].value >= 0)
+            c->device->late[step->out[o].value].here = c->device->run;
+    return CM_OK;
+}
+
+cm_status cm_run_branch(cm_ctx *cx, cm_context *c, int list)
+{
+    const cm_ready_list *l = &c->engine->lists[list];
+    for (int k = 0; k < l->plan->n_steps; k++) {
+        const cm_ready_step *s = &l->steps[k];
+        cm_action a = {.kind = CM_DO_LATE, .step = s, .where = c->device->where};
+        for (int i = 0; i < s->plan->n_in; i++)
+            a.where[i] =
+                (unsigned char)(s->plan->in[i].value >= 0 ? where_is(c, s->plan->in[i].value, list)
+                                                          : 0);
+        c->solutions[s->index].ran = c->device->run;
+        bool may_go = s->control < 0 && (s->problem || (s->op->traits & CM_SHAPE_ONLY));
+        CM_TRY(may_go ? cm_run_late(cx, c, &a) : run_on_host(cx, c, s, list));
+    }
+    for (int o = 0; o < l->plan->n_outputs; o++)
+        CM_TRY(bring_down(cx, c, l->plan->outputs[o], where_is(c, l->plan->outputs[o], list)));
+    return CM_OK;
+}
+
+bool cm_branch_not_taken(const cm_context *c, int step)
+{
+    const cm_device_state *d = c->device;
+    const cm_plan_step *s = c->engine->steps[step];
+    for (int l = 0; d && d->run && l < c->engine->variant->n_lists; l++) {
+        const cm_plan_list *list = &c->engine->variant->lists[l];
+        if (d->branches[l] && s >= list->steps && s < list->steps + list->n_steps)
+            return c->solutions[step].ran != d->run;
+    }
+    return false;
+}
+
+static void find_branches(cm_context *c, int list)
+{
+    const cm_ready_list *l = &c->engine->lists[list];
+    for (int i = 0; i < l->plan->n_steps; i++)
+        for (int k = 0; l->steps[i].plan->kind == CM_STEP_IF && k < l->steps[i].plan->n_lists;
+             k++) {
+            c->device->branches[l->steps[i].plan->lists[k]] = true;
+            find_branches(c, l->steps[i].plan->lists[k]);
+        }
+}
+
 /* ---- Lifetimes --------------------------------------------------------------------------------- */
 
 cm_status cm_late_create(cm_ctx *cx, cm_context *c)
@@ -428,6 +501,9 @@ cm_status cm_late_create(cm_ctx *cx, cm_context *c)
     void *p;
     CM_NEW_N(cx, &c->arena, d->late, c->engine->plan->n_values, cm_late_value);
     CM_NEW_N(cx, &c->arena, d->late_forms, c->engine->n_steps, cm_solution);
+    CM_NEW_N(cx, &c->arena, d->branches, c->engine->variant->n_lists, bool);
+    CM_NEW_N(cx, &c->arena, d->where, c->engine->max_in, unsigned char);
+    find_branches(c, 0);
     if (!d->stream)
         return CM_OK;
     CM_TRY(d->api->alloc_host(cx, d->device, sizeof *d->late_count, &p));

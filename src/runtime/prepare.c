@@ -5,7 +5,7 @@
  * plan states has to be believed. For each step that is known this way the cheapest tactic is found with its
  * activations row-major and channels-last; layout.c picks the layouts; then problems are formed for
  * good, weights packed, and the step's workspace counted. Bodies of loops, and what only data sizes, are
- * left to late.c. */
+ * left to late.c; so are branches in a device's context, where device_late.c has them. */
 #include <math.h>
 #include <string.h>
 
@@ -270,7 +270,7 @@ static cm_status shape_list(preparing *p, int list)
         need_plain(p, s->plan->in, s->plan->n_in);
         for (int k = 0; k < s->plan->n_lists; k++) {
             const cm_plan_list *inner = p->c->engine->lists[s->plan->lists[k]].plan;
-            if (s->plan->kind == CM_STEP_IF)
+            if (s->plan->kind == CM_STEP_IF && !p->c->device)
                 CM_TRY(shape_list(p, s->plan->lists[k]));
             else
                 for (int j = 0; j < inner->n_captures; j++)

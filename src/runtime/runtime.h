@@ -138,7 +138,9 @@ typedef struct cm_layer_facts {
     size_t workspace;
     bool away; /* runs on the context's device */
     bool fell; /* would, but none of the device's tactics takes it: it runs on the CPU */
-    bool idle; /* nothing runs: shape arithmetic told its outputs, or they are its input's memory */
+    bool
+        idle; /* nothing runs: shape arithmetic told its outputs, they are its input's memory, or an If
+                  took its other branch */
 } cm_layer_facts;
 /* Compiled kernels that the bound context's device has, as plans keep them. Nothing on the CPU. */
 void cm_context_images(const cm_context *c, cm_buf *out);

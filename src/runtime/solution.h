@@ -58,6 +58,7 @@ typedef struct cm_solution {
     int64_t kept;  /* rows of its output that there is memory for; 0: all */
     cm_arena late; /* WAY_LATE: what its latest form lies in */
     bool formed;   /* WAY_LATE: `late` holds a form, for the sizes in p */
+    uint64_t ran;  /* of a branch, on a device: in which run it last did */
 } cm_solution;
 
 /* Sizes of the outputs by the type rule, from tensors whose data may be NULL where it is not known.

@@ -5,7 +5,8 @@
  * panels; then the gates. Every other step goes through the weights from their end, so that it finds in the near
  * cache what the last one left there. A single sequence waits for its weights to come from the caches: meanwhile it
  * multiplies the inputs of the next 8 steps. Directions, and parts of the batch, are units that run side by side;
- * where there are more threads than that they share the steps (recurrent_team.c), or a single one its products. */
+ * where there are more threads than that they share the steps (recurrent_team.c), or a single one its products, or the
+ * others multiply the inputs of the next 8 steps. */
 #include "cpu/recurrent_unit.h"
 
 #include <math.h>
@@ -21,10 +22,11 @@ typedef cm_recurrent_unit unit;
 
 enum { X, W, R, B, LENS, H0, C0 };
 enum {
-    CHUNK_ELEMS = 1 << 17,    /* gates that are computed ahead */
-    TEAM_CHUNK = 1 << 19,     /* the same, of teams */
-    SHARED_ELEMS = 96 * 1024, /* weights of a step from which threads are worth waking */
-    LONG_SUM = 48             /* elements of the state from which pieces beside a panel pay */
+    CHUNK_ELEMS = 1 << 17, /* gates that are computed ahead */
+    TEAM_CHUNK = 1 << 19,  /* the same, of teams */
+    HELPED_ELEMS =
+        16 * 1024, /* weights of a step's inputs, times rows, from which a thread is worth it */
+    LONG_SUM = 48  /* elements of the state from which pieces beside a panel pay */
 };
 
 static int gate_count(const cm_recurrent *r)
@@ -151,16 +153,22 @@ static void plan(const cm_problem *p, job *j)
     j->rows = cm_ceil_div(r->batch, j->parts);
     j->shares =
         j->teams || (p->threads > 1 && r->directions * j->parts == 1 &&
-                     (r->hidden * first_cols(r) >= SHARED_ELEMS || r->input > 2 * r->hidden));
+                     (r->hidden * first_cols(r) >= CM_SHARED_ELEMS || r->input > 2 * r->hidden));
     j->chunk = cm_min_i64(
         r->steps, cm_max_i64(8, (j->teams ? TEAM_CHUNK : CHUNK_ELEMS) / (j->rows * j->cols)));
     if (has(p, LENS)) /* sequences are at different steps */
         j->chunk = r->steps;
     j->ld = j->cols;
     j->rate = 0;
+    j->helpers = 0;
+    if (p->threads > 1 && r->directions * j->parts == 1 && !j->shares && !has(p, LENS) &&
+        r->steps > CM_AHEAD_ROWS && r->batch * j->cols * r->input >= HELPED_ELEMS) {
+        j->helpers = cm_min_i64(p->threads - 1, cm_ceil_div(j->cols, 2 * j->g->nr));
+        j->chunk = 2 * CM_AHEAD_ROWS;
+    }
     if (p->target.level >= CM_ISA_AVX512 && j->rows == 1 && !fits_cache(r, j->cols) && !j->shares &&
-        !has(p, LENS) && r->steps > CM_AHEAD_ROWS && r->input > 0 && r->hidden >= LONG_SUM &&
-        j->g->nr == j->panel) {
+        !j->helpers && !has(p, LENS) && r->steps > CM_AHEAD_ROWS && r->input > 0 &&
+        r->hidden >= LONG_SUM && j->g->nr == j->panel) {
         j->rate = r->input <= r->hidden ? 8 : 4;
         j->ld = cm_ceil_div(j->cols, j->panel) * j->panel;
         j->chunk = 2 * CM_AHEAD_ROWS;
@@ -239,62 +247,11 @@ static void panels(void *arg, int64_t begin, int64_t end)
 static void multiply(product *x)
 {
     int64_t n = cm_ceil_div(x->n, x->j->g->nr);
-    if (x->j->shares && x->k * x->n >= SHARED_ELEMS)
-        cm_parallel(x->j->run->threads, n, cm_max_i64(1, SHARED_ELEMS / 4 / x->k / x->j->g->nr),
+    if (x->j->shares && x->k * x->n >= CM_SHARED_ELEMS)
+        cm_parallel(x->j->run->threads, n, cm_max_i64(1, CM_SHARED_ELEMS / 4 / x->k / x->j->g->nr),
                     panels, x);
     else
         panels(x, 0, n);
-}
-
-typedef struct input_product {
-    cm_gemm_f32_args args;
-    const job *j;
-} input_product;
-
-static void input_columns(void *arg, int64_t begin, int64_t end)
-{
-    const input_product *x = arg;
-    cm_gemm_f32_args a = x->args;
-    int64_t nr = x->j->g->nr;
-    a.b += begin * a.b_panel;
-    a.c += begin * nr;
-    a.col = begin * nr;
-    a.n = cm_min_i64(a.n, end * nr) - begin * nr;
-    cm_gemm_f32(x->j->g, &a);
-}
-
-/* Gates of steps [t, t + n) from the inputs alone. */
-static void multiply_inputs(const unit *u, int64_t t, int64_t n)
-{
-    const job *j = u->j;
-    const cm_recurrent *r = j->r;
-    const cm_tensor *x = j->run->p->in[X];
-    int64_t by_step = x->strides[r->batch_first], by_row = x->strides[!r->batch_first];
-    cm_simple_epilogue e = {.bias = u->bias, .lo = -INFINITY, .hi = INFINITY};
-    input_product p = {.args = {.n = j->cols,
-                                .k = r->input,
-                                .a_col = 1,
-                                .b = u->w,
-                                .b_panel = r->input * j->g->nr,
-                                .ldb = j->g->nr,
-                                .alpha = 1,
-                                .e = u->bias ? &e : NULL,
-                                .scratch = j->shares ? NULL : u->scratch},
-                       .j = j};
-    bool uniform = u->n == 1 || by_step == u->n * by_row;
-    for (int64_t b = 0; b < (uniform ? 1 : u->n); b++) {
-        p.args.m = uniform ? n * u->n : n;
-        p.args.a = (const float *)j->run->in[X] + t * by_step + (u->row + b) * by_row;
-        p.args.a_row = u->n == 1 || !uniform ? by_step : by_row;
-        p.args.c = u->gates + b * j->cols;
-        p.args.ldc = uniform ? j->cols : u->n * j->cols;
-        int64_t panels_n = cm_ceil_div(j->cols, j->g->nr);
-        double work = (double)p.args.m * (double)j->cols * (double)r->input;
-        if (j->shares && work > 2 * SHARED_ELEMS)
-            cm_parallel(j->run->threads, panels_n, 1, input_columns, &p);
-        else
-            input_columns(&p, 0, panels_n);
-    }
 }
 
 /* The gates that belong to row b at each step of its own. */
@@ -539,12 +496,62 @@ static void run_teams(const job *j)
         n = cm_min_i64(j->chunk, steps - k);
         for (int d = 0; d < j->r->directions; d++) {
             from[d] = u[d].backward ? steps - k - n : k;
-            multiply_inputs(&u[d], from[d], n);
+            cm_recurrent_multiply_inputs(&u[d], from[d], n, 0, 1);
         }
         cm_recurrent_run_teams(j, u, k, n, from);
     }
     for (int d = 0; d < j->r->directions; d++)
         end_unit(&u[d]);
+}
+
+/* Steps [k, k + n), and the inputs of those that come next. */
+typedef struct beside {
+    const unit *u;
+    float *next; /* gates */
+    int64_t k, n, next_k, next_n;
+} beside;
+
+static int64_t first_time(const unit *u, int64_t k, int64_t n)
+{
+    return u->backward ? u->j->r->steps - k - n : k;
+}
+
+/* Item 0 are the steps, the others parts of the inputs. */
+static void some_beside(void *arg, int64_t begin, int64_t end)
+{
+    const beside *x = arg;
+    const job *j = x->u->j;
+    for (int64_t i = begin; i < end; i++) {
+        unit v = *x->u;
+        if (i > 0) {
+            v.gates = x->next;
+            cm_recurrent_multiply_inputs(&v, first_time(&v, x->next_k, x->next_n), x->next_n, i - 1,
+                                         j->helpers);
+            continue;
+        }
+        for (int64_t s = 0; s < x->n && !cm_is_cancelled(j->run->cx); s++)
+            all_rows(&v, x->k + s, first_time(&v, x->k, x->n));
+    }
+}
+
+/* All steps, 8 by 8, and on other threads the inputs' product of the 8 after those. */
+static void run_helped(unit *u)
+{
+    const job *j = u->j;
+    int64_t steps = j->r->steps, n = CM_AHEAD_ROWS;
+    beside x = {.u = u, .next = u->gates + n * j->rows * j->ld, .next_n = n};
+    float *now = u->gates;
+    cm_recurrent_multiply_inputs(u, first_time(u, 0, n), n, 0, 1);
+    for (int64_t k = 0; k < steps; k += x.n) {
+        x.k = k;
+        x.n = cm_min_i64(n, steps - k);
+        x.next_k = k + x.n;
+        x.next_n = cm_min_i64(n, steps - x.next_k);
+        u->gates = now;
+        cm_parallel(j->run->threads, x.next_n > 0 ? 1 + j->helpers : 1, 1, some_beside, &x);
+        now = x.next;
+        x.next = u->gates;
+    }
 }
 
 static void run_units(void *arg, int64_t begin, int64_t end)
@@ -555,10 +562,12 @@ static void run_units(void *arg, int64_t begin, int64_t end)
         unit u = begin_unit(j, i);
         if (j->rate)
             run_ahead(&u);
-        for (int64_t k = 0; !j->rate && k < steps; k += j->chunk) {
+        else if (j->helpers)
+            run_helped(&u);
+        for (int64_t k = 0; !j->rate && !j->helpers && k < steps; k += j->chunk) {
             int64_t n = cm_min_i64(j->chunk, steps - k);
             int64_t from = u.backward && !has(j->run->p, LENS) ? steps - k - n : k;
-            multiply_inputs(&u, from, n);
+            cm_recurrent_multiply_inputs(&u, from, n, 0, 1);
             for (int64_t s = 0; s < n && !cm_is_cancelled(j->run->cx); s++)
                 all_rows(&u, k + s, from);
         }

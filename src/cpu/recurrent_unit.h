@@ -1,10 +1,12 @@
-/* recurrent_unit.h -- what runs a recurrent network, shared by recurrent.c and recurrent_ahead.c.
+/* recurrent_unit.h -- what runs a recurrent network, shared by recurrent*.c.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef CM_CPU_RECURRENT_UNIT_H
 #define CM_CPU_RECURRENT_UNIT_H
 
 #include "cpu/gemm.h"
 #include "cpu/recurrent.h"
+
+enum { CM_SHARED_ELEMS = 96 * 1024 }; /* weights of a product from which threads are worth waking */
 
 typedef struct cm_recurrent_job {
     const cm_run *run;
@@ -19,8 +21,10 @@ typedef struct cm_recurrent_job {
     int panel;     /* columns of a panel that kernels->panel knows */
     bool shares;   /* one unit, or teams: products are shared among threads */
     bool teams;    /* steps are shared too (recurrent_team.c); units are the directions */
-    int rate;      /* of the panels that have a piece beside them, 4 or 8; 0: none has */
-    int64_t ld;    /* from step to step of the gates */
+    int64_t
+        helpers; /* threads that multiply the inputs of the next steps beside the one that does these; 0: none */
+    int rate;   /* of the panels that have a piece beside them, 4 or 8; 0: none has */
+    int64_t ld; /* from step to step of the gates */
     int64_t unit_elems, scratch_elems;
     float *workspace;
 } cm_recurrent_job;
@@ -47,6 +51,10 @@ typedef struct cm_recurrent_unit {
     int64_t state;
     cm_recurrent_ahead *ahead; /* NULL: inputs are multiplied before */
 } cm_recurrent_unit;
+
+/* Gates of steps [t, t + n) from the inputs alone, biases too: one of so many parts of their columns. */
+void cm_recurrent_multiply_inputs(const cm_recurrent_unit *u, int64_t t, int64_t n, int64_t part,
+                                  int64_t parts);
 
 /* Steps [from, from + n), n <= 8, whose gates go to `to`: biases first. */
 void cm_recurrent_begin_ahead(const cm_recurrent_unit *u, int64_t from, int64_t n, float *to);

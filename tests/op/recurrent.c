@@ -68,8 +68,8 @@ static void chunks(void **state)
                            "return y, h\n");
 }
 
-/* One sequence: inputs are multiplied beside the steps, 8 at a time; panels that are not full, pieces
- * that have no panel beside them. */
+/* One sequence: inputs are multiplied beside the steps, 8 at a time, by the same thread or by others; panels that are
+ * not full, pieces that have no panel beside them. */
 static void single_sequences(void **state)
 {
     (void)state;
@@ -85,6 +85,8 @@ static void single_sequences(void **state)
           "y, h = GRU(x, @w, @r) {direction=\"reverse\"}\nreturn y, h\n");
     check("x: f32[9,1,3]\n@w = f32[1,48,3] random 1\n@r = f32[1,48,48] random 2\n"
           "y, h = RNN(x, @w, @r)\nreturn y, h\n");
+    check("x: f32[9,2,64]\n" WEIGHTS(1, 128, 64, 32,
+                                     256) "y, h, c = LSTM(x, @w, @r, @b)\nreturn y, h, c\n");
 }
 
 /* States that all threads share, each some elements of it: odd and even numbers of steps, several rows, more steps than

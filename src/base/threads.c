@@ -32,6 +32,7 @@
 
 enum {
     MOST_THREADS = 1024,
+    ARG_LINES = 8, /* of what a loop is given, fetched at once: it lies on the caller's stack */
     SPINS =
         10000, /* looks at the next loop's number before a worker sleeps: some hundreds of microseconds */
 };
@@ -48,10 +49,9 @@ typedef struct {
     cm_range_fn fn; /* or */
     cm_numbered_fn numbered;
     void *arg;
-    int64_t total, tile;
+    int64_t total, pieces;
     int most;  /* threads that may take part: the first ones */
     int parts; /* that have a share: the first of those */
-    int64_t pieces;
     uint64_t loop;
 } task;
 
@@ -62,10 +62,9 @@ struct cm_threads {
     _Atomic(cm_range_fn) fn;
     _Atomic(cm_numbered_fn) numbered;
     _Atomic(void *) arg;
-    _Atomic int64_t total, tile;
+    _Atomic int64_t total, pieces;
     _Atomic int most;
-    _Atomic uint32_t number;         /* workers sleep on it */
-    _Atomic(const cm_ctx *) watched; /* NULL: nobody can stop it */
+    _Atomic uint32_t number; /* workers sleep on it */
     _Alignas(128) _Atomic int sleepers;
     _Atomic bool stop;
     const cm_allocator *allocator;
@@ -74,8 +73,9 @@ struct cm_threads {
     member *members;
     _Atomic(cm_stint_fn) stint; /* NULL: nobody looks */
     void *stint_user;
-    _Alignas(128) _Atomic int telling; /* threads that may still tell them */
-    _Atomic int n_named;               /* workers that know their number */
+    _Alignas(128) _Atomic(const cm_ctx *) watched; /* NULL: nobody can stop it */
+    _Alignas(128) _Atomic int telling;             /* threads that may still tell them */
+    _Atomic int n_named;                           /* workers that know their number */
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
@@ -86,12 +86,6 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
 static void futex_wake(_Atomic uint32_t *word, int n)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
-}
-
-static void share_out(task *k)
-{
-    k->pieces = cm_ceil_div(k->total, k->tile);
-    k->parts = (int)cm_min_i64(k->pieces, k->most);
 }
 
 static int64_t begin_of_share(const task *k, int i)
@@ -130,7 +124,7 @@ static bool take_piece(cm_threads *t, const task *k, int i, bool own, int64_t *p
 
 static void do_piece(cm_threads *t, const task *k, int thread, int64_t piece)
 {
-    int64_t begin = piece * k->tile, end = cm_min_i64(begin + k->tile, k->total);
+    int64_t begin = piece * k->total / k->pieces, end = (piece + 1) * k->total / k->pieces;
     if (cm_threads_stopped(t))
         return;
     if (k->fn)
@@ -193,12 +187,14 @@ static bool read_task(const cm_threads *t, uint32_t number, task *k)
     k->numbered = atomic_load_explicit(&t->numbered, memory_order_acquire);
     k->arg = atomic_load_explicit(&t->arg, memory_order_acquire);
     k->total = atomic_load_explicit(&t->total, memory_order_acquire);
-    k->tile = atomic_load_explicit(&t->tile, memory_order_acquire);
+    k->pieces = atomic_load_explicit(&t->pieces, memory_order_acquire);
     k->most = atomic_load_explicit(&t->most, memory_order_acquire);
     if ((uint32_t)k->loop != number ||
         atomic_load_explicit(&t->loop, memory_order_relaxed) != k->loop)
         return false;
-    share_out(k);
+    k->parts = (int)cm_min_i64(k->pieces, k->most);
+    for (int i = 0; i < ARG_LINES; i++) /* rather than one after the other */
+        __builtin_prefetch((const char *)k->arg + 64 * i);
     return true;
 }
 
@@ -346,11 +342,11 @@ static int64_t pieces_each(const cm_threads *t)
 static void run_inline(cm_threads *t, task *k, int64_t grain)
 {
     const cm_ctx *cx = t ? atomic_load_explicit(&t->watched, memory_order_relaxed) : NULL;
-    k->tile = k->total;
+    k->pieces = 1;
     if (cx && cx->deadline_ns)
-        k->tile = cm_max_i64(grain, cm_ceil_div(k->total, pieces_each(t)));
-    for (int64_t i = 0; i * k->tile < k->total; i++)
-        do_piece(k->tile < k->total ? t : NULL, k, 0, i);
+        k->pieces = cm_max_i64(1, cm_min_i64(k->total / grain, pieces_each(t)));
+    for (int64_t i = 0; i < k->pieces; i++)
+        do_piece(k->pieces > 1 ? t : NULL, k, 0, i);
 }
 
 /* Hand a loop out. Nobody takes of the caller's share before it is written, nor of any when the loop before is over. */
@@ -363,7 +359,7 @@ static void describe(cm_threads *t, const task *k)
     atomic_store_explicit(&t->numbered, k->numbered, memory_order_release);
     atomic_store_explicit(&t->arg, k->arg, memory_order_release);
     atomic_store_explicit(&t->total, k->total, memory_order_release);
-    atomic_store_explicit(&t->tile, k->tile, memory_order_release);
+    atomic_store_explicit(&t->pieces, k->pieces, memory_order_release);
     atomic_store_explicit(&t->most, k->most, memory_order_release);
     atomic_store_explicit(&t->number, (uint32_t)k->loop, memory_order_release);
 }
@@ -378,9 +374,11 @@ static void run_loop(cm_threads *t, task *k, int64_t grain)
         run_inline(t, k, grain);
         return;
     }
-    k->tile = cm_ceil_div(k->total, cm_min_i64(k->total / grain, k->most * pieces_each(t)));
+    k->pieces = cm_min_i64(k->total / grain, k->most * pieces_each(t));
+    if (k->pieces > k->most)
+        k->pieces -= k->pieces % k->most; /* equal shares */
     k->loop = atomic_load_explicit(&t->loop, memory_order_relaxed) + 1;
-    share_out(k);
+    k->parts = (int)cm_min_i64(k->pieces, k->most);
     describe(t, k);
     wake_sleepers(t, k->most < t->n ? t->n_workers : k->parts - 1);
     wait_until_done(t, k, k->pieces - work_along(t, k, 0));

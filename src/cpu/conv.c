@@ -127,12 +127,18 @@ double cm_conv_flops(const cm_conv *c)
 }
 
 /* A thread is asked for no less, or handing it out and the caches' traffic take what is gained. */
-static const double LEAST_NS = 5000;
+static const double LEAST_NS = 8000;
 
 void cm_conv_parallel(const cm_run *r, int64_t units, double share, cm_range_fn fn, void *arg)
 {
     double ns = cm_conv_flops(&r->p->as.conv) / cm_cpu_flops_per_ns(&r->p->target) * share;
     cm_parallel(r->threads, units, 1 + (int64_t)(LEAST_NS * (double)units / (ns + 1)), fn, arg);
+}
+
+int64_t cm_conv_slots(const cm_run *r, int64_t most, double share)
+{
+    double ns = cm_conv_flops(&r->p->as.conv) / cm_cpu_flops_per_ns(&r->p->target) * share;
+    return ns < 2 * LEAST_NS ? 1 : most;
 }
 
 double cm_conv_shared_ns(const cm_problem *p, double ns, double units)

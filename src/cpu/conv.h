@@ -106,6 +106,8 @@ double cm_conv_flops(const cm_conv *c);
 
 /* Units of the work of a problem, or of a share of it, among threads: each is asked for so much that it gains. */
 void cm_conv_parallel(const cm_run *r, int64_t units, double share, cm_range_fn fn, void *arg);
+/* Of that many units at most, one where it is not shared out: each has memory of its own. */
+int64_t cm_conv_slots(const cm_run *r, int64_t most, double share);
 /* What `ns` of work become so, for costs. */
 double cm_conv_shared_ns(const cm_problem *p, double ns, double units);
 double cm_conv_bytes(const cm_problem *p); /* of input, output and weights */

@@ -348,7 +348,7 @@ void cm_cpu_conv_lines_f32_band(const cm_run *r, int64_t begin, int64_t end)
         j.w = packed;
     }
     j.units = c->groups * j.rows * j.f.pieces;
-    j.slots = cm_min_i64(threads > 1 ? SLOTS * threads : 1, j.units);
     double share = (double)j.rows / (double)cm_conv_rows(c);
+    j.slots = cm_conv_slots(r, cm_min_i64(threads > 1 ? SLOTS * threads : 1, j.units), share);
     cm_conv_parallel(r, j.slots, share, some_slots, &j);
 }

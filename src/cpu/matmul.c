@@ -181,7 +181,7 @@ void cm_matmul_part_done(void *part, int64_t i, int64_t j, int64_t m, int64_t n)
 }
 
 /* A piece takes at least this long, or handing it out costs more than it gains. */
-static const double PIECE_NS = 4000;
+static const double PIECE_NS = 7500;
 enum { PIECES_PER_THREAD = 4 }; /* so that a thread that is held up does not hold up the others */
 
 cm_matmul_grid cm_matmul_cut(int64_t batch, int64_t m_units, int64_t n_units, bool rows_first,

@@ -25,7 +25,7 @@ const char *cm_cpu_matmul_dot_reject(const cm_problem *p)
 
 static cm_matmul_grid cut(const cm_problem *p, const cm_matmul_view *v)
 {
-    return cm_matmul_cut(v->n_batch, 1, cm_ceil_div(v->s.n, UNIT), false, cm_matmul_ns(p, 0.5),
+    return cm_matmul_cut(v->n_batch, 1, cm_ceil_div(v->s.n, UNIT), false, cm_matmul_ns(p, 0.9),
                          p->threads);
 }
 

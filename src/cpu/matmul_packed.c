@@ -129,7 +129,9 @@ double cm_cpu_matmul_packed_cost(const cm_problem *p, const cm_knobs *k)
 }
 
 typedef struct {
-    const cm_run *r;
+    const float *a, *b;
+    float *c;
+    void *workspace;
     layout l;
     cm_matmul_out out;
 } job;
@@ -145,14 +147,13 @@ static void piece(void *arg, int64_t worker, int64_t batch, int64_t row, int64_t
     int64_t c = col * l->panels / l->grid.cols * nr;
     int64_t c_end = cm_min_i64(s->n, (col + 1) * l->panels / l->grid.cols * nr);
     cm_matmul_at at = cm_matmul_batch_at(&l->v, batch);
-    const float *b =
-        (const float *)j->r->in[l->v.b] + at.b / (s->k * s->n) * l->panels * nr * s->k + c * s->k;
-    float *to = (float *)j->r->out[0] + at.c + i * s->c.row + c;
+    const float *b = j->b + at.b / (s->k * s->n) * l->panels * nr * s->k + c * s->k;
+    float *to = j->c + at.c + i * s->c.row + c;
     cm_matmul_part part = {&j->out, to, s->c.row, at.row, i, c};
     cm_gemm_f32_args x = {.m = i_end - i,
                           .n = c_end - c,
                           .k = s->k,
-                          .a = (const float *)j->r->in[l->v.a] + at.a + i * s->a.row,
+                          .a = j->a + at.a + i * s->a.row,
                           .a_row = s->a.row,
                           .a_col = s->a.col,
                           .b = b,
@@ -167,11 +168,11 @@ static void piece(void *arg, int64_t worker, int64_t batch, int64_t row, int64_t
                           .done = j->out.simple ? NULL : cm_matmul_part_done,
                           .done_arg = &part};
     if (l->share_a) {
-        x.a_packed = j->r->workspace;
+        x.a_packed = j->workspace;
         x.a_packed_m = s->m;
         x.a_tile = tile;
     } else if (l->pack_a) {
-        x.scratch = (char *)j->r->workspace + (size_t)worker * l->scratch;
+        x.scratch = (char *)j->workspace + (size_t)worker * l->scratch;
     }
     cm_gemm_f32(l->g, &x);
 }
@@ -182,17 +183,19 @@ static void pack_tiles(void *arg, int64_t begin, int64_t end)
     const cm_matmul *s = &j->l.v.s;
     for (int64_t t = begin; t < end; t++) {
         int64_t i = cm_gemm_tile_begin(s->m, j->l.tiles, t);
-        j->l.g->pack_a(cm_gemm_tile_begin(s->m, j->l.tiles, t + 1) - i, s->k,
-                       (const float *)j->r->in[j->l.v.a] + i * s->a.row, s->a.row, s->a.col,
-                       (float *)j->r->workspace + i * s->k);
+        j->l.g->pack_a(cm_gemm_tile_begin(s->m, j->l.tiles, t + 1) - i, s->k, j->a + i * s->a.row,
+                       s->a.row, s->a.col, (float *)j->workspace + i * s->k);
     }
 }
 
 cm_status cm_cpu_matmul_packed_run(const cm_run *r)
 {
     job j; /* not cleared: it is large */
-    j.r = r;
     lay_out(r->p, r->p->threads, &j.l);
+    j.a = r->in[j.l.v.a];
+    j.b = r->in[j.l.v.b];
+    j.c = r->out[0];
+    j.workspace = r->workspace;
     cm_matmul_out_init(&j.out, r, &j.l.v, false);
     if (j.l.share_a)
         cm_parallel(r->threads, j.l.tiles, 1 + 10000 / (j.l.g->mr * j.l.v.s.k), pack_tiles, &j);

@@ -80,7 +80,7 @@ static void lay_out(const cm_problem *p, bool left, layout *l)
     l->group = cm_max_i64(1, cm_min_i64(l->group, l->panels));
     /* Cut along columns, so that each is packed once; rows only where there are too few of them. */
     l->grid =
-        cm_matmul_cut(l->v.n_batch, l->tiles, l->panels, false, cm_matmul_ns(p, 0.8), p->threads);
+        cm_matmul_cut(l->v.n_batch, l->tiles, l->panels, false, cm_matmul_ns(p, 0.9), p->threads);
     cm_gemm_f32_args x = {.m = s->m, .n = s->n, .k = s->k, .a_row = s->a.row, .a_col = s->a.col};
     bool pack_a = !left && cm_gemm_f32_packs_a(l->g, &x);
     l->shared = l->v.n_batch == 1 && !l->in_place &&

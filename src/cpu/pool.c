@@ -15,9 +15,10 @@
 #include "cpu/quant_pool.h"
 
 enum {
-    LINE = 2048,     /* floats of a line of windows */
-    TILE = 1024,     /* floats of a tile before its epilogue */
-    PIECE_NS = 5000, /* a piece of work for a thread */
+    LINE = 2048, /* floats of a line of windows */
+    TILE = 1024, /* floats of a tile before its epilogue */
+    PIECE_NS =
+        2000, /* a piece of work for a thread; less than it gains, but rows stay with whom they are of */
 };
 
 typedef struct job {
@@ -163,7 +164,7 @@ static void start(job *j, const cm_run *r, int n_col_axes)
 /* Items that make a piece of work, given the elements that all windows read. */
 static int64_t grain_of(const job *j, int64_t items)
 {
-    double ns = taps(&j->c) / 8 / (double)items;
+    double ns = taps(&j->c) / 4 / (double)items;
     return (int64_t)(PIECE_NS / (ns + 1)) + 1;
 }
 

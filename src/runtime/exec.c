@@ -202,6 +202,13 @@ static cm_status output_memory(cm_ctx *cx, cm_context *c, const cm_ready_step *s
     return give_memory(&user, cx, o, &slot->datum.tensor);
 }
 
+/* What other cores read is written only where it changes: they keep it in their caches. */
+static void set(const void **to, const void *value)
+{
+    if (*to != value)
+        *to = value;
+}
+
 /* Returns the elements of all outputs. */
 static int64_t set_pointers(cm_context *c, const cm_ready_step *s, cm_solution *sol)
 {
@@ -209,7 +216,8 @@ static int64_t set_pointers(cm_context *c, const cm_ready_step *s, cm_solution *
     for (int i = 0; i < p->n_in; i++) {
         if (!sol->in[i])
             continue;
-        sol->data[i] = sol->packed[i] ? sol->packed[i] : c->slots[p->in[i].value].datum.tensor.data;
+        set(&sol->data[i],
+            sol->packed[i] ? sol->packed[i] : c->slots[p->in[i].value].datum.tensor.data);
     }
     for (int i = 0; i < sol->n_conversions; i++)
         sol->data[sol->conversions[i].input] = sol->conversions[i].to.tensor.data;

@@ -130,11 +130,12 @@ static int64_t round16(int64_t n)
     return (n + 15) / 16 * 16;
 }
 
-/* Do a direction's weights of the state stay in the second-level cache from step to step? Then nothing else should go
- * through it. */
-static bool fits_cache(const cm_recurrent *r, int64_t cols)
+/* Do a direction's weights of the state stay in the second-level cache from step to step if those of the inputs do not
+ * go through it, and only then? */
+static bool fit_alone(const cm_recurrent *r, int64_t cols)
 {
-    return r->hidden * cols * (int64_t)sizeof(float) < cm_cpu_info()->l2_bytes / 8 * 7;
+    int64_t bytes = cols * (int64_t)sizeof(float), room = cm_cpu_info()->l2_bytes / 8 * 7;
+    return r->hidden * bytes < room && (r->hidden + r->input) * bytes >= room;
 }
 
 static void plan(const cm_problem *p, job *j)
@@ -166,7 +167,7 @@ static void plan(const cm_problem *p, job *j)
         j->helpers = cm_min_i64(p->threads - 1, cm_ceil_div(j->cols, 2 * j->g->nr));
         j->chunk = 2 * CM_AHEAD_ROWS;
     }
-    if (p->target.level >= CM_ISA_AVX512 && j->rows == 1 && !fits_cache(r, j->cols) && !j->shares &&
+    if (p->target.level >= CM_ISA_AVX512 && j->rows == 1 && !fit_alone(r, j->cols) && !j->shares &&
         !j->helpers && !has(p, LENS) && r->steps > CM_AHEAD_ROWS && r->input > 0 &&
         r->hidden >= LONG_SUM && j->g->nr == j->panel) {
         j->rate = r->input <= r->hidden ? 8 : 4;

@@ -273,7 +273,14 @@ static cm_status form(forming *f)
     sol->p.lean = f->c->lean;
     sol->p.tf32 = f->c->engine->tf32;
     cm_select(f->c, f->s, &sol->p, &sol->choice);
-    return sol->choice.tactic ? make_ready(f) : CM_OK;
+    if (!sol->choice.tactic)
+        return CM_OK;
+    cm_status st = make_ready(f);
+    if (st != CM_ERR_DEVICE)
+        return st;
+    sol->choice =
+        (cm_choice){0}; /* no NVRTC, no image of the kernel: sizes were not known to the build */
+    return CM_OK;
 }
 
 static cm_status prepare(cm_ctx *cx, cm_context *c, const cm_action *a, cm_solution *sol)

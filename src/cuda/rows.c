@@ -8,7 +8,7 @@
 
 #include "base/size.h"
 
-enum { BLOCK = 128, MOST_THREADS = 512, MOST_HELD_BYTES = 64, MOST_HELD_ELEMS = 32 };
+enum { WARP = 32, BLOCK = 128, MOST_THREADS = 512, MOST_HELD_BYTES = 64, MOST_HELD_ELEMS = 32 };
 
 /* Knob 0: threads to a row. */
 typedef struct {
@@ -61,16 +61,17 @@ static int64_t best_held(const cm_problem *p)
     return MOST_HELD_BYTES / 16 * vector_of(p);
 }
 
-/* As few threads as hold a row, up to a warp, which needs no barriers; more where there are few rows. */
+/* As few threads as hold a row; more where there are few rows, but no more than a warp, which needs no barriers, if one holds them. */
 static int knobs(const cm_problem *p, cm_knobs *out)
 {
     const cm_rows *r = &p->as.rows;
     cm_gpu_facts facts;
     cm_gpu_facts_of(&p->target, &facts);
     int64_t vector = vector_of(p), threads = 4, wanted = (int64_t)facts.multiprocessors * 512;
-    int64_t most = best_held(p);
+    int64_t most = best_held(p), enough = r->cols <= WARP * MOST_HELD_ELEMS ? WARP : MOST_THREADS;
     while (threads < MOST_THREADS &&
-           (r->cols > threads * most || (r->cols > threads * vector && r->rows * threads < wanted)))
+           (r->cols > threads * most ||
+            (r->cols > threads * vector && threads < enough && r->rows * threads < wanted)))
         threads *= 2;
     out[0] = (cm_knobs){{(int32_t)threads}};
     if (threads == MOST_THREADS || threads < 64 || r->cols <= threads * vector)
@@ -93,7 +94,7 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     if (!held_by(p, k->v[0]))
         bytes *= 1.4;
     double threads = (double)p->as.rows.rows * k->v[0];
-    double full = (double)facts.multiprocessors * 1024;
+    double full = (double)facts.multiprocessors * 256;
     fast *= threads < full ? cm_max_i64(1, (int64_t)(threads / full * 100)) / 100.0 : 1;
     double row = (double)p->as.rows.cols / k->v[0] * 2;
     return facts.launch_ns + row + bytes / facts.read_gbs / fast;
@@ -118,7 +119,14 @@ static bool takes_vectors(const cm_problem *p, const cm_rows_args *a)
 
 static int rows_of(int threads)
 {
-    return threads <= 32 ? BLOCK / threads : 1;
+    return threads <= WARP ? BLOCK / threads : 1;
+}
+
+/* Are scale and bias there before any kernel runs? */
+static bool has_constant_factors(const cm_problem *p)
+{
+    const cm_rows *r = &p->as.rows;
+    return (r->scale < 0 || p->constant[r->scale]) && (r->bias < 0 || p->constant[r->bias]);
 }
 
 static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_rows_args *a,
@@ -130,9 +138,10 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
     cm_cuda_rows_text(&b, p, a);
     cm_buf_printf(&b,
                   "#define VECTORS %d\n#define THREADS %d\n#define ROWS %d\n#define HELD %d\n"
-                  "#define FULL %d\n",
+                  "#define FULL %d\n#define CONSTANT %d\n",
                   vectors, threads, rows_of(threads), held,
-                  vectors && p->as.rows.cols == (int64_t)held * vector_of(p) * threads);
+                  vectors && p->as.rows.cols == (int64_t)held * vector_of(p) * threads,
+                  has_constant_factors(p));
     return cm_gpu_kernel_with(cx, d, &b, (cm_kernel_text){.file = "rows", .entry = entry}, 0, out);
 }
 

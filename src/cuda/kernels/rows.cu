@@ -154,6 +154,13 @@ DEVICE void store_sum(const rows_args &a, const row_places &p, int t, int j, con
 #endif
 }
 
+#if HELD == 0 || KIND == SOFTMAX || KIND == LOG_SOFTMAX
+struct all_factors {
+};
+enum { FEW_FACTORS = 0 };
+DEVICE void load_factors(const rows_args &a, int t, all_factors &f) {}
+#endif
+
 #if KIND == SOFTMAX || KIND == LOG_SOFTMAX
 
 DEVICE void soft_vector(const rows_args &a, const row_places &p, int t, int j, float most,
@@ -173,7 +180,7 @@ DEVICE void soft_vector(const rows_args &a, const row_places &p, int t, int j, f
 }
 
 #if HELD > 0
-DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn)
+DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn, all_factors &f)
 {
     float v[HELD][VECTOR], most = -INFINITE, sum = 0;
 #pragma unroll
@@ -204,7 +211,7 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
         soft_vector(a, p, t, j, most, factor, v[j]);
 }
 #else
-DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn)
+DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn, all_factors &f)
 {
     float v[VECTOR], most = -INFINITE, sum = 0;
     int n = (int)((a.cols + THREADS * VECTOR - 1) / (THREADS * VECTOR));
@@ -245,7 +252,8 @@ DEVICE void find_channel(const rows_args &a, i64 row, column c, column &channel,
 #endif
 }
 
-// Scales and biases of a thread's vector, as they are read: with the row itself where they are few, else when they are wanted.
+// Scales and biases of a thread's vector, as they are read: where they are few, before the first row if they are CONSTANT or else
+// with each row; where they are many, when they are wanted.
 #define AS_VECTOR(step) (VECTORS && step && KIND != GROUP_NORM)
 struct factors {
 #if defined SCALET && AS_VECTOR(SCALE_STEP)
@@ -341,26 +349,37 @@ static __device__ __noinline__ void do_row_in_double(const rows_args &a, i64 row
 }
 
 #if HELD > 0
-DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn)
+struct all_factors {
+    factors of[HELD];
+};
+enum { FEW_FACTORS = sizeof(all_factors) <= 128 };
+
+DEVICE void load_factors(const rows_args &a, int t, all_factors &f)
 {
-    enum { EARLY = HELD * sizeof(factors) <= 128 };
+#pragma unroll
+    for (int j = 0; j < HELD; j++)
+        load_factors(a, t, j, f.of[j]);
+}
+
+DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn, all_factors &f)
+{
     float v[HELD][VECTOR], sum = 0, shift = 0, mean = 0;
-    factors f[HELD];
 #pragma unroll
     for (int j = 0; j < HELD; j++) {
         for (int i = 0; i < VECTOR; i++)
             v[j][i] = 0;
         if (there)
             load(a, p, t, j, 0, v[j]);
-        if (EARLY)
-            load_factors(a, t, j, f[j]);
     }
+    if (FEW_FACTORS && !CONSTANT)
+        load_factors(a, t, f);
 #pragma unroll
     for (int j = 0; j < HELD; j++)
         if (there)
             store_sum(a, p, t, j, v[j]);
 #if CENTERED
-    // The mean in two parts: what float32 makes of it, and what remains of distances from that.
+    // The mean in two parts: what float32 makes of it, and what remains of distances from that. So small is this that squares
+    // may be summed up before it is known.
 #pragma unroll
     for (int j = 0; j < HELD; j++)
         for (int i = 0; i < VECTOR; i++)
@@ -371,14 +390,19 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
         for (int i = 0; i < VECTOR; i++) {
             v[j][i] = inside(a, t, j, i) ? v[j][i] - mean : 0.0f;
             shift += v[j][i];
+            sum += term(v[j][i]);
         }
-    shift = over_row<plus>(shift, turn) / (float)a.cols;
-#endif
+    two both = over_row<plus>(two{shift, sum}, turn);
+    shift = both.a / (float)a.cols;
+    sum = both.b - both.a * shift;
+    sum = sum < 0 ? 0.0f : sum;
+#else
 #pragma unroll
     for (int j = 0; j < HELD; j++)
         for (int i = 0; i < VECTOR; i++)
-            sum += !CENTERED || inside(a, t, j, i) ? term(v[j][i] - shift) : 0.0f;
+            sum += term(v[j][i]);
     sum = over_row<plus>(sum, turn);
+#endif
     bool slow = there && out_of_range(sum, a.epsilon);
 #if THREADS < 32
     slow = __any_sync(~0u, slow);
@@ -392,15 +416,15 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
     float factor = factor_of(deviation_of(a, sum));
 #pragma unroll
     for (int j = 0; j < HELD; j++) {
-        if (!EARLY)
-            load_factors(a, t, j, f[j]);
-        normalise(a, p, t, j, shift, factor, f[j], v[j]);
+        if (!FEW_FACTORS)
+            load_factors(a, t, j, f.of[j]);
+        normalise(a, p, t, j, shift, factor, f.of[j], v[j]);
     }
     store_stats(a, p.row, t, mean + shift, factor);
 }
 #else
 // VECTOR streams of means and squared distances in each thread, joined in doubles.
-DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn)
+DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn, all_factors &f)
 {
     float v[VECTOR], part[VECTOR], square[VECTOR];
     int n = (int)((a.cols + THREADS * VECTOR - 1) / (THREADS * VECTOR)), count[VECTOR];
@@ -409,14 +433,14 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
     for (int j = 0; j < n; j++) {
         load(a, p, t, j, 0, v);
         store_sum(a, p, t, j, v);
-        float one = 1.0f / (float)(j + 1);
+        float share = 1.0f / (float)(j + 1);
         for (int i = 0; i < VECTOR; i++) {
             if (!inside(a, t, j, i))
                 continue;
             count[i]++;
 #if CENTERED
             float d = v[i] - part[i];
-            part[i] += d * one;
+            part[i] += d * share;
             square[i] += d * (v[i] - part[i]);
 #else
             square[i] += term(v[i]);
@@ -441,12 +465,12 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
     float center = (float)mean, factor = (float)factor_of(deviation_of(a, sum));
     float shift = (float)(mean - center);
     for (int j = 0; j < n; j++) {
-        factors f;
+        factors one;
         load(a, p, t, j, 0, v);
-        load_factors(a, t, j, f);
+        load_factors(a, t, j, one);
         for (int i = 0; i < VECTOR; i++)
             v[i] -= center;
-        normalise(a, p, t, j, shift, factor, f, v);
+        normalise(a, p, t, j, shift, factor, one, v);
     }
     store_stats(a, p.row, t, mean, 1 / deviation_of(a, sum));
 }
@@ -456,13 +480,16 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
 extern "C" __global__ void __launch_bounds__(THREADS * ROWS) rows(const __grid_constant__ rows_args a)
 {
     int t = threadIdx.x % THREADS, turn = 0;
+    all_factors f;
+    if (FEW_FACTORS && CONSTANT)
+        load_factors(a, t, f);
     wait_for_predecessor();
     for (i64 first = (i64)blockIdx.x * ROWS; first < a.rows; first += (i64)gridDim.x * ROWS) {
         i64 row = first + threadIdx.x / THREADS;
         bool there = row < a.rows;
         row_places p;
         find_row(a, there ? row : 0, p);
-        do_row(a, p, t, there, turn);
+        do_row(a, p, t, there, turn, f);
     }
 }
 

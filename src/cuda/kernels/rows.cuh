@@ -124,12 +124,24 @@ struct larger {
     static __device__ __forceinline__ float of(float a, float b) { return fmaxf(a, b); }
 };
 
+// Two sums that are taken at once.
+struct two {
+    float a, b;
+};
+DEVICE two operator+(two x, two y) { return {x.a + y.a, x.b + y.b}; }
+
+template <class T> DEVICE T from_lane(T v, int o) { return __shfl_xor_sync(~0u, v, o); }
+template <> __device__ __forceinline__ two from_lane<two>(two v, int o)
+{
+    return {__shfl_xor_sync(~0u, v.a, o), __shfl_xor_sync(~0u, v.b, o)};
+}
+
 // Over THREADS threads, the same in each. Calls take turns at two slots of memory, so that one barrier each is
 // enough.
 template <class Op, class T> DEVICE T over_row(T v, int &turn)
 {
     for (int o = (THREADS < 32 ? THREADS : 32) / 2; o > 0; o /= 2)
-        v = Op::of(v, __shfl_xor_sync(~0u, v, o));
+        v = Op::of(v, from_lane(v, o));
 #if THREADS > 32
     __shared__ T held[2][THREADS / 32];
     turn ^= 1;

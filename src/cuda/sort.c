@@ -4,6 +4,7 @@
  * The first of a row: keys of a number and its index are sorted in shared memory; of a longer row, those up to the k-th
  * one, which is found digit by digit. Sums of floats are kept in double. */
 #include "cuda/nest.h"
+#include "cuda/sort.h"
 #include "cuda/tactics.h"
 
 #include <stdio.h>
@@ -119,5 +120,12 @@ static cm_status run(const cm_run *r)
 
 const cm_tactic cm_cuda_sort_tactics[] = {
     {.name = "cuda_sort", .level = 750, .reject = reject, .cost = cost, .ready = ready, .run = run},
+    {.name = "sort_whole",
+     .level = 750,
+     .reject = cm_cuda_sort_whole_reject,
+     .cost = cm_cuda_sort_whole_cost,
+     .workspace = cm_cuda_sort_whole_workspace,
+     .ready = cm_cuda_sort_whole_ready,
+     .run = cm_cuda_sort_whole_run},
 };
 const int cm_cuda_sort_count = CM_COUNT(cm_cuda_sort_tactics);

@@ -78,13 +78,37 @@ static void infinite_sums(void **state)
     assert_true(c.ran > 0);
 }
 
+/* Elements that need all bits of a key; more than shared memory holds. */
+static void whole_rows(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"i64", "u64", "f64", "i32", "f16", "u8"};
+    static const struct {
+        int n, k;
+    } sizes[] = {{1, 1}, {5, 3}, {700, 700}, {4500, 4200}};
+    for (int t = 0; t < CM_COUNT(types); t++)
+        for (int i = 0; i < CM_COUNT(sizes); i++)
+            for (int largest = 0; largest < 2; largest++) {
+                char text[200];
+                snprintf(
+                    text, sizeof text,
+                    "x: %s[2,%d,3]\n@k = i64[1] {%d}\nv, i = TopK(x, @k) {axis=1, largest=%d}\n"
+                    "return v, i\n",
+                    types[t], sizes[i].n, sizes[i].k, largest);
+                op_case c = op_case_of(text);
+                c.int_low = *types[t] == 'i' ? -100 : 0;
+                c.int_high = 100;
+                c.tolerance = 0;
+                op_check(&c);
+                assert_true(c.is_problem);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(infinite_sums),
-        cmocka_unit_test(top_k),
-        cmocka_unit_test(ties),
-        cmocka_unit_test(sums),
+        cmocka_unit_test(whole_rows), cmocka_unit_test(infinite_sums), cmocka_unit_test(top_k),
+        cmocka_unit_test(ties),       cmocka_unit_test(sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,6 +101,8 @@ static const char *reject(const cm_problem *p)
     if (q->kind == CM_QUANTISE_AVERAGE || q->kind == CM_QUANTISE_GLOBAL_AVERAGE)
         return cm_quantise_pool_reject(p);
     const cm_tensor *x = p->in[0], *y = p->out[0];
+    if (q->block)
+        return "parameters of blocks";
     if (q->kind == CM_QUANTISE_DYNAMIC)
         return !x || x->dtype != CM_F32   ? "the input is not float32"
                : !is_packed(x)            ? "the input is strided"

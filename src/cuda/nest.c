@@ -19,7 +19,8 @@ cm_gpu_axis cm_gpu_axis_of(int64_t size)
 
 bool cm_gpu_is_float(cm_dtype t)
 {
-    return t == CM_F64 || t == CM_F32 || t == CM_F16 || t == CM_BF16;
+    return t == CM_F64 || t == CM_F32 || t == CM_F16 || t == CM_BF16 ||
+           (t >= CM_F8E4M3FN && t <= CM_F8E5M2FNUZ);
 }
 
 bool cm_gpu_is_narrow(cm_dtype t)
@@ -48,6 +49,10 @@ const char *cm_gpu_element(cm_dtype t)
     case CM_I16:
     case CM_I32:
     case CM_I64:
+    case CM_F8E4M3FN:
+    case CM_F8E4M3FNUZ:
+    case CM_F8E5M2:
+    case CM_F8E5M2FNUZ:
         return cm_dtype_name(t); /* the same words */
     default:
         return NULL;

@@ -23,7 +23,7 @@ static inline bool cm_gpu_is_wide(int64_t elems)
     return elems >= INT64_C(1) << 31;
 }
 
-bool cm_gpu_is_float(cm_dtype t);  /* f64, f32, f16, bf16 */
+bool cm_gpu_is_float(cm_dtype t);  /* f64, f32, f16, bf16, those of 8 bits */
 bool cm_gpu_is_narrow(cm_dtype t); /* float32 holds every number of it */
 /* The element type in kernels/elements.cuh, NULL: none. */
 const char *cm_gpu_element(cm_dtype t);

@@ -1,6 +1,7 @@
 /* quant.c -- QUANTISE: between real numbers and bytes, and elementwise on bytes.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/nest.h"
+#include "cuda/quant_any.h"
 #include "cuda/tactics.h"
 
 #include <stdio.h>
@@ -48,6 +49,8 @@ static const char *reject_convert(const cm_problem *p)
         return "the input's type";
     if (from ? y->dtype != CM_F32 : !is_byte(y->dtype))
         return "the output's type";
+    if (q->block)
+        return "parameters of blocks";
     if ((to || from) && p->in[q->scale]->dtype != CM_F32)
         return "the scale is not float32";
     if (!is_packed(x) || !same_strides(x, y))
@@ -233,5 +236,11 @@ const cm_tactic cm_cuda_quant_tactics[] = {
      .workspace = workspace,
      .ready = ready,
      .run = run},
+    {.name = "quantise_any",
+     .level = 750,
+     .reject = cm_cuda_quant_any_reject,
+     .cost = cm_cuda_quant_any_cost,
+     .ready = cm_cuda_quant_any_ready,
+     .run = cm_cuda_quant_any_run},
 };
 const int cm_cuda_quant_count = CM_COUNT(cm_cuda_quant_tactics);

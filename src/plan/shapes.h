@@ -289,10 +289,10 @@ typedef enum {
 } cm_quantise_kind;
 
 /* Between real numbers and bytes, and on bytes. Parameters run along an axis: element (o, a, i) has
- * parameter a; extent 1: one for all. */
+ * parameter a; extent 1: one for all. With a block they are a tensor: element (o, a, i) has parameter (o, a / block, i). */
 typedef struct cm_quantise {
     cm_quantise_kind kind;
-    int64_t outer, extent, inner;
+    int64_t outer, extent, inner, block;
     int scale, zero;      /* inputs, zero -1: none */
     const uint8_t *table; /* TABLE: 256; CONCAT: so many for each piece */
     cm_pool pool;         /* AVERAGE, GLOBAL_AVERAGE */

@@ -87,6 +87,13 @@ ROUNDED(sub(int mode, float a, float b), x - y)
 ROUNDED(mul(int mode, float a, float b), x *y)
 ROUNDED(fma(int mode, float a, float b, float c), fmaf(x, y, c))
 
+/* Toward zero. */
+static inline float cut_f32(long double v)
+{
+    float f = (float)v;
+    return fabsl((long double)f) > fabsl(v) ? nextafterf(f, 0) : f;
+}
+
 static inline double saturated(double v)
 {
     return v > 0 ? v < 1 ? v : 1 : 0;

@@ -404,6 +404,8 @@ class Function:
         if to in FLOATS:
             if is_float and r in ("rni", "rzi", "rmi", "rpi"):
                 e = "%s(%s)" % ({"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}[r], e)
+            elif r == "rz" and to == "f32":
+                e = "cut_f32(%s)" % e
             elif r not in ("", "rn"):
                 raise Unknown("cvt." + r)
             e = "(%s)%s" % (FLOATS[to], e)

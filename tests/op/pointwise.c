@@ -374,6 +374,31 @@ static void whole_numbers_alone(void **state)
     check_alone("x: i32[40]\n@z = i32[2,1] {-1,-2}\ny = Pow(x, @z)\nreturn y\n", 0, 1, 1, 0);
 }
 
+/* Floats of 8 bits; what is too large becomes the largest. */
+static void casts_of_bytes(void **state)
+{
+    (void)state;
+    static const char *const small[] = {"f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz"};
+    static const char *const others[] = {"f32", "f16", "bf16", "f64", "i32"};
+    static const int to_small[] = {17, 18, 19, 20}, to_others[] = {1, 10, 16, 11, 6};
+    for (int s = 0; s < CM_COUNT(small); s++)
+        for (int o = 0; o < CM_COUNT(others); o++)
+            for (int k = 0; k < 2; k++) {
+                char text[100];
+                snprintf(text, sizeof text, "x: %s[4,300]\ny = Cast(x) {to=%d}\nreturn y\n",
+                         k ? small[s] : others[o], k ? to_others[o] : to_small[s]);
+                op_case c = op_case_of(text);
+                c.low = -700;
+                c.high = 700;
+                c.int_low = -700;
+                c.int_high = 700;
+                c.hurt = *others[o] == 'i' ? 0 : 9;
+                c.tolerance = 0;
+                op_check(&c);
+                assert_true(c.is_problem);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +417,7 @@ int main(void)
         cmocka_unit_test(casts_of_integers),
         cmocka_unit_test(functions_that_are_rare),
         cmocka_unit_test(whole_numbers_alone),
+        cmocka_unit_test(casts_of_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

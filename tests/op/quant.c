@@ -167,12 +167,42 @@ static void joins(void **state)
     check_all(cases, CM_COUNT(cases));
 }
 
+/* Other types than bytes and float32, parameters for blocks; most of it is left to the evaluator on CPUs. */
+static void other_types(void **state)
+{
+    (void)state;
+    static const char *const small[] = {"i8",       "u8",         "i16",    "u16",       "i32",
+                                        "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz"};
+    static const char *const real[] = {"f32", "f16", "bf16"};
+    static const char *const parameters[][2] = {
+        {"[]", ""}, {"[5]", " {axis=1}"}, {"[3,2,7]", " {axis=1, block_size=3}"}};
+    for (int t = 0; t < CM_COUNT(small); t++)
+        for (int r = 0; r < CM_COUNT(real); r++)
+            for (int k = 0; k < CM_COUNT(parameters); k++)
+                for (int to = 0; to < 2; to++) {
+                    char text[400];
+                    if (to && !strcmp(small[t], "i32"))
+                        continue;
+                    snprintf(text, sizeof text,
+                             "x: %s[3,5,7]\n@s = %s%s random 4\n@z = %s%s fill 0\n"
+                             "y = %sLinear(x, @s, @z)%s\nreturn y\n",
+                             to ? real[r] : small[t], real[r], parameters[k][0], small[t],
+                             parameters[k][0], to ? "Quantize" : "Dequantize", parameters[k][1]);
+                    op_case c = op_case_of(text);
+                    c.tolerance = 0;
+                    c.low = -90;
+                    c.high = 90;
+                    op_check(&c);
+                    assert_true(c.is_problem);
+                }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(to_bytes), cmocka_unit_test(halves),   cmocka_unit_test(from_bytes),
-        cmocka_unit_test(dynamic),  cmocka_unit_test(on_bytes), cmocka_unit_test(pools),
-        cmocka_unit_test(joins),
+        cmocka_unit_test(other_types), cmocka_unit_test(to_bytes), cmocka_unit_test(halves),
+        cmocka_unit_test(from_bytes),  cmocka_unit_test(dynamic),  cmocka_unit_test(on_bytes),
+        cmocka_unit_test(pools),       cmocka_unit_test(joins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,43 @@ struct truth { // bool: a byte that is 0 or not
     u8 byte;
 };
 
+// Floats of 8 bits, by plan/dtype_float.c's table: bits of the fraction, exponent of the smallest normal number, codes of
+// the largest number, of infinity and of NaN; UNSIGNED_ZERO: there is no -0, its code is NaN.
+template <int FRACTION, int E_MIN, u32 MOST, u32 INFINITE, u32 NOT, bool UNSIGNED_ZERO> struct small_float {
+    u8 bits;
+
+    __device__ __forceinline__ operator float() const
+    {
+        const u32 m = bits & 0x7f, sign = (u32)(bits & 0x80) << 24;
+        if (UNSIGNED_ZERO ? bits == NOT : m > MOST)
+            return __uint_as_float(sign | (INFINITE != NOT && m == INFINITE ? 0x7f800000u : 0x7fc00000u));
+        const u32 field = m >> FRACTION, low = m & ((1u << FRACTION) - 1);
+        const int e = E_MIN - FRACTION + (field ? (int)field - 1 : 0);
+        const float x = (float)(field ? low | 1u << FRACTION : low) * __uint_as_float((u32)(e + 127) << 23);
+        return sign ? -x : x;
+    }
+    // To the nearest even; what is too large becomes the largest.
+    static __device__ __forceinline__ small_float of(float v)
+    {
+        small_float r;
+        const u32 u = __float_as_uint(v), sign = u >> 24 & 0x80, b = u & 0x7fffffffu;
+        const int e = (int)(b >> 23) - 127, scale = e > E_MIN ? e : E_MIN;
+        u32 code = 0;
+        if (e >= E_MIN - FRACTION - 1) {
+            const u32 m = (b & 0x7fffff) | 1u << 23, shift = 23 - FRACTION + (u32)(scale - e);
+            const u32 half = 1u << (shift - 1), rest = m & (2 * half - 1), q = m >> shift;
+            code = q + (rest > half || (rest == half && (q & 1)) ? 1 : 0) + ((u32)(scale - E_MIN) << FRACTION);
+        }
+        code = code > MOST ? MOST : code;
+        r.bits = (u8)(v != v ? (UNSIGNED_ZERO ? NOT : NOT | sign) : UNSIGNED_ZERO && code == 0 ? 0 : code | sign);
+        return r;
+    }
+};
+typedef small_float<3, -6, 0x7e, 0x7f, 0x7f, false> f8e4m3fn;
+typedef small_float<3, -7, 0x7f, 0x80, 0x80, true> f8e4m3fnuz;
+typedef small_float<2, -14, 0x7b, 0x7c, 0x7e, false> f8e5m2;
+typedef small_float<2, -15, 0x7f, 0x80, 0x80, true> f8e5m2fnuz;
+
 template <class N, class E> DEVICE N get(E v) { return (N)v; }
 template <> __device__ __forceinline__ float get<float, f16>(f16 v) { return to_float(v); }
 template <> __device__ __forceinline__ float get<float, bf16>(bf16 v) { return to_float(v); }
@@ -87,6 +124,12 @@ template <> struct element<f16> {
 template <> struct element<bf16> {
     template <class N> static __device__ __forceinline__ bf16 put(N v) { return from_float<bf16>(to_odd(v)); }
     static __device__ __forceinline__ bf16 put(float v) { return from_float<bf16>(v); }
+};
+
+template <int F, int E, u32 M, u32 I, u32 N, bool U> struct element<small_float<F, E, M, I, N, U>> {
+    typedef small_float<F, E, M, I, N, U> type;
+    template <class V> static __device__ __forceinline__ type put(V v) { return type::of(to_odd(v)); }
+    static __device__ __forceinline__ type put(float v) { return type::of(v); }
 };
 
 // What moves in one instruction.

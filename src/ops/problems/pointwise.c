@@ -154,6 +154,10 @@ bool cm_problem_elementwise(cm_arena *arena, const cm_op *op, const void *attr, 
     int n = 0;
     if (!program || p->n_in > CM_PROGRAM_MAX || p->epilogue)
         return false;
+    bool cast = op->id == CM_OP_CAST || op->id == CM_OP_CAST_LIKE;
+    if (cast && p->out[0] && cm_dtype_size(p->out[0]->dtype) == 1 &&
+        cm_dtype_is_float(p->out[0]->dtype) && !cm_attr_int(op, attr, "saturate"))
+        return false; /* for tactics, what is too large becomes the largest number */
     memset(program, 0, sizeof *program);
     for (int i = 0; i < p->n_in; i++) {
         if (op->id == CM_OP_CLIP && i > 0)

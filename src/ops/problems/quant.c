@@ -22,13 +22,15 @@ FILL(pool_global)
 bool cm_problem_quantise(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p)
 {
     (void)arena;
-    if (!cm_problem_wants(p, 0) || cm_attr_int(op, attr, "block_size") != 0)
+    if (!cm_problem_wants(p, 0))
         return false;
     int64_t precision = cm_attr_int(op, attr, "precision");
-    if (precision != 0 && precision != CM_F32)
+    if (precision != 0 && precision != p->in[1]->dtype)
         return false;
     const cm_tensor *x = p->in[0];
     bool to = op->id == CM_OP_QUANTIZE_LINEAR || op->id == CM_OP_MS_QUANTIZE_LINEAR;
+    if (op->id == CM_OP_QUANTIZE_LINEAR && !cm_attr_int(op, attr, "saturate"))
+        return false;
     int64_t n = cm_tensor_elems(x), params = cm_tensor_elems(p->in[1]);
     cm_quantise *q = &p->as.quantise;
     *q = (cm_quantise){.kind = to ? CM_QUANTISE_TO : CM_QUANTISE_FROM,
@@ -37,8 +39,11 @@ bool cm_problem_quantise(cm_arena *arena, const cm_op *op, const void *attr, cm_
                        .inner = n,
                        .scale = 1,
                        .zero = cm_problem_has(p, 2) ? 2 : -1};
-    if (params <= 1 || n == 0)
-        return params == 1;
+    q->block = cm_attr_int(op, attr, "block_size");
+    if ((params <= 1 && !q->block) || n == 0)
+        return params == 1 && !q->block;
+    if (q->block && (q->block < 0 || !cm_tensor_is_dense(x) || p->in[1]->rank != x->rank))
+        return false;
     int64_t axis = x->rank == 1 ? 0 : cm_attr_int(op, attr, "axis");
     axis += axis < 0 ? x->rank : 0;
     q->extent = x->dims[axis];

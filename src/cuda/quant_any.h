@@ -1,0 +1,14 @@
+/* quant_any.h -- the second tactic of QUANTISE on GPUs.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CUDA_QUANT_ANY_H
+#define CM_CUDA_QUANT_ANY_H
+
+#include "cuda/gpu.h"
+
+const char *cm_cuda_quant_any_reject(const cm_problem *p);
+double cm_cuda_quant_any_cost(const cm_problem *p, const cm_knobs *k);
+cm_status cm_cuda_quant_any_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                                  const cm_knobs *k, const void **out) CM_MUST_USE;
+cm_status cm_cuda_quant_any_run(const cm_run *r) CM_MUST_USE;
+
+#endif

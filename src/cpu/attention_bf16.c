@@ -4,6 +4,7 @@
  *
  * Keys and values are packed as panels of weights are (gemm_half.h), chunks of 32 keys at a time; then blocks of queries
  * meet them. Scores and their softmax are float32; the exponentials are rounded to bfloat16 to meet the values. */
+#include <emmintrin.h>
 #include <string.h>
 
 #include "base/cpu.h"
@@ -108,19 +109,36 @@ static const uint16_t *row_at(const plan *l, int input, const cm_heads *h, int64
            unit % a->kv_heads * h->head + s * h->seq;
 }
 
-/* Keys [s, s + n) as columns: pairs of elements are turned as one. */
+/* Keys [s, s + n) as columns: pairs of elements are turned as one, 16 by 16. */
 static void pack_keys(const plan *l, int64_t unit, int64_t s, int64_t n, uint16_t *to)
 {
     const cm_attention *a = l->j.a;
     const uint16_t *k = row_at(l, K, &a->k, unit, s);
+    int64_t step = a->k.seq * 2, last = a->head_size - 1;
     if (n < NR || l->depth != a->head_size)
         memset(to, 0, (size_t)(NR * l->depth) * sizeof *to);
-    cm_cpu_transpose__avx2(4, a->head_size / 2, n, (const char *)k, a->k.seq * 2, (char *)to,
-                           NR * 4);
-    if (a->head_size % 2) {
-        uint16_t *last = to + a->head_size / 2 * 2 * NR;
-        for (int64_t i = 0; i < n; i++)
-            last[2 * i] = k[i * a->k.seq + a->head_size - 1];
+    for (int64_t d = 0; d < a->head_size; d += CM_BF16_K)
+        for (int64_t i = 0; i < n; i += 16)
+            cm_cpu_transpose__avx2(4, cm_min_i64(16, (a->head_size - d) / 2), cm_min_i64(16, n - i),
+                                   (const char *)(k + i * a->k.seq + d), step,
+                                   (char *)(to + cm_bf16_panel_at(d, i)), 64);
+    for (int64_t i = 0; a->head_size % 2 && i < n; i++)
+        to[cm_bf16_panel_at(last, i)] = k[i * a->k.seq + last];
+}
+
+/* Elements of two rows by turns; y NULL: zeros. */
+static void interleave(const uint16_t *x, const uint16_t *y, int64_t n, uint16_t *to)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m128i a = _mm_loadu_si128((const __m128i *)(x + i));
+        __m128i b = y ? _mm_loadu_si128((const __m128i *)(y + i)) : _mm_setzero_si128();
+        _mm_storeu_si128((__m128i *)(to + 2 * i), _mm_unpacklo_epi16(a, b));
+        _mm_storeu_si128((__m128i *)(to + 2 * i + 8), _mm_unpackhi_epi16(a, b));
+    }
+    for (; i < n; i++) {
+        to[2 * i] = x[i];
+        to[2 * i + 1] = y ? y[i] : 0;
     }
 }
 
@@ -134,12 +152,10 @@ static void pack_values(const plan *l, int64_t unit, int64_t s, int64_t n, uint1
         if (n < NR || cols < NR)
             memset(to, 0, (size_t)(NR * NR) * sizeof *to);
         for (int64_t i = 0; i < n; i += 2) {
-            const uint16_t *x = v + i * a->v.seq + p * NR, *y = x + (i + 1 < n ? a->v.seq : 0);
-            uint16_t *pairs = to + i * NR;
-            for (int64_t c = 0; c < cols; c++) {
-                pairs[2 * c] = x[c];
-                pairs[2 * c + 1] = i + 1 < n ? y[c] : 0;
-            }
+            const uint16_t *x = v + i * a->v.seq + p * NR, *y = i + 1 < n ? x + a->v.seq : NULL;
+            for (int64_t c = 0; c < cols; c += 16)
+                interleave(x + c, y ? y + c : NULL, cm_min_i64(16, cols - c),
+                           to + cm_bf16_panel_at(i, c));
         }
     }
 }
@@ -173,8 +189,16 @@ typedef struct {
 static void multiply(const plan *l, int64_t m, int64_t k, const uint16_t *a, int64_t lda,
                      const uint16_t *b, float *c, int64_t ldc)
 {
-    for (int64_t i = 0; i < m; i += l->g->mr)
-        l->g->tile(cm_min_i64(l->g->mr, m - i), k, a + i * lda, lda, b, c + i * ldc, ldc);
+    for (int64_t i = 0; i < m; i += l->g->mr) {
+        cm_bf16_tile t = {.m = cm_min_i64(l->g->mr, m - i),
+                          .k = k,
+                          .a = a + i * lda,
+                          .lda = lda,
+                          .b = b,
+                          .c = c + i * ldc,
+                          .ldc = ldc};
+        l->g->tile(&t);
+    }
 }
 
 static const uint16_t *query_at(const block *b, int64_t i)

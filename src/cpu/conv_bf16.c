@@ -5,13 +5,14 @@
  * Activations are channels-last. Windows of a block of output pixels are gathered as rows of a matrix,
  * [pixel][kernel position][channel], padding written out and zeros behind, up to a multiple of CM_BF16_K; a
  * convolution of points needs no gathering. A row then meets panels of weights (gemm_half.h), whose sums go to
- * a buffer and from there through the epilogue. */
+ * a buffer and from there through the epilogue, tile by tile where it is of a common form. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/cpu.h"
 #include "base/size.h"
 #include "cpu/conv.h"
+#include "cpu/finish_bf16.h"
 #include "cpu/gemm_half.h"
 
 enum {
@@ -125,7 +126,7 @@ static void pack_panels(void *arg, int64_t begin, int64_t end)
         for (int64_t i = 0; i < l->sums; i++) {
             int64_t at = cm_conv_tap_offset(j->p, i / l->c_in) + i % l->c_in * stride[1];
             for (int64_t c = 0; c < n; c++)
-                to[i / 2 * 2 * CM_BF16_NR + c * 2 + i % 2] = from[c * stride[0] + at];
+                to[cm_bf16_panel_at(i, c)] = from[c * stride[0] + at];
         }
     }
 }
@@ -143,6 +144,8 @@ typedef struct {
     const cm_run *r;
     layout l;
     cm_epilogue_plan plan;
+    bool fast; /* `finish` is all there is to do with sums, the bias with it */
+    cm_bf16_finish finish;
     atomic_llong next; /* unit that nobody has taken */
 } job;
 
@@ -204,17 +207,29 @@ static void block(const job *j, int64_t group, const uint16_t *a, int64_t lda, i
                   int64_t m, int64_t panel, int64_t end, float *c)
 {
     const layout *l = &j->l;
-    const int64_t ld = GROUP * CM_BF16_NR, mr = l->g->mr;
-    const uint16_t *b = (const uint16_t *)j->r->in[1] + group * l->panels * CM_BF16_NR * l->k;
-    for (int64_t q = panel; q < end; q++)
-        for (int64_t i = 0; i < m; i += mr)
-            l->g->tile(cm_min_i64(mr, m - i), l->k, a + i * lda, lda, b + q * CM_BF16_NR * l->k,
-                       c + i * ld + (q - panel) * CM_BF16_NR, ld);
-    int64_t first = panel * CM_BF16_NR, n = cm_min_i64(l->c_out, end * CM_BF16_NR) - first;
-    first += group * l->c_out;
+    const int64_t ld = j->fast ? CM_BF16_NR : GROUP * CM_BF16_NR, mr = l->g->mr;
+    const int64_t size = CM_BF16_NR * l->k, first = group * l->c_out;
+    const uint16_t *b = (const uint16_t *)j->r->in[1] + group * l->panels * size;
+    cm_bf16_tile t = {.k = l->k, .lda = lda, .ldc = ld};
+    for (int64_t q = panel; q < end; q++) {
+        int64_t col = q * CM_BF16_NR;
+        t.b = b + q * size;
+        for (int64_t i = 0; i < m; i += mr) {
+            t.m = cm_min_i64(mr, m - i);
+            t.a = a + i * lda;
+            t.c = j->fast ? c : c + i * ld + (q - panel) * CM_BF16_NR;
+            l->g->tile(&t);
+            if (j->fast)
+                cm_bf16_finish_panel(&j->finish, pixel + i, first + col, t.m,
+                                     cm_min_i64(CM_BF16_NR, l->c_out - col), c, ld);
+        }
+    }
+    if (j->fast)
+        return;
+    int64_t from = panel * CM_BF16_NR, n = cm_min_i64(l->c_out, end * CM_BF16_NR) - from;
     if (l->c->bias)
-        add_bias((const uint16_t *)j->r->in[2] + first, m, n, c, ld);
-    cm_epilogue_tile(&j->plan, pixel, first, m, n, c, ld);
+        add_bias((const uint16_t *)j->r->in[2] + first + from, m, n, c, ld);
+    cm_epilogue_tile(&j->plan, pixel, first + from, m, n, c, ld);
 }
 
 static void one_unit(const job *j, int64_t unit, char *scratch)
@@ -266,6 +281,9 @@ static cm_status run(const cm_run *r, const cm_gemm_bf16_kernel *g)
     job j = {.r = r};
     lay_out(r->p, g, &j.l);
     cm_epilogue_init(&j.plan, r, cm_conv_channel_columns(r->p->out[0]));
+    j.fast = cm_bf16_finish_of(&j.plan, &j.finish) && !(j.l.c->bias && j.finish.c.bias.data);
+    if (j.l.c->bias)
+        j.finish.c.bias = (cm_chain_operand){r->in[2], CM_BF16, 0};
     cm_parallel(r->threads, j.l.workers, 1, work, &j);
     return CM_OK;
 }

@@ -154,50 +154,53 @@ void cm_epilogue_tile(const cm_epilogue_plan *e, int64_t row, int64_t col, int64
     cm_tile_run(&j, row, col, m, n, x, ld);
 }
 
-/* The chain x -> add -> add -> activation, while it is being read. */
-typedef struct chain {
+/* While a chain is being read. */
+typedef struct reader {
     const cm_epilogue_plan *e;
-    cm_simple_epilogue s;
-    bool bounded;
-} chain;
+    cm_chain c;
+    bool half; /* operands may be bfloat16 */
+    bool activated;
+} reader;
 
-static bool is_row_vector(const cm_tile_view *v, int64_t cols)
+static bool is_readable(const reader *r, const cm_tile_view *v)
 {
-    return v->dtype == CM_F32 && v->n_axes == 1 && (v->strides[0] == 0 || v->dims[0] == 1) &&
-           v->n_col_axes == 1 && (v->col_strides[0] == 1 || cols == 1);
-}
-
-static bool is_matrix(const cm_tile_view *v, int64_t cols)
-{
-    return v->dtype == CM_F32 && v->n_axes == 1 && v->n_col_axes == 1 &&
-           (v->col_strides[0] == 1 || cols == 1);
+    return (v->dtype == CM_F32 || (r->half && v->dtype == CM_BF16)) && v->n_axes == 1 &&
+           v->n_col_axes == 1 && (v->col_strides[0] == 1 || r->e->cols == 1);
 }
 
 /* One addition of an operand. */
-static bool take_add(chain *c, int operand)
+static bool take_add(reader *r, int operand)
 {
-    const cm_tile_view *v = &c->e->operands[operand];
-    if (c->bounded)
+    const cm_tile_view *v = &r->e->operands[operand];
+    bool one_row = v->strides[0] == 0 || v->dims[0] == 1;
+    if (r->activated || !is_readable(r, v))
         return false;
-    if (!c->s.bias && is_row_vector(v, c->e->cols)) {
-        c->s.bias = v->data;
-        return true;
-    }
-    if (c->s.residual || !is_matrix(v, c->e->cols))
+    cm_chain_operand o = {v->data, v->dtype, v->dims[0] == 1 ? 0 : v->strides[0]};
+    if (!r->c.bias.data && one_row)
+        r->c.bias = o;
+    else if (!r->c.residual.data)
+        r->c.residual = o;
+    else
         return false;
-    c->s.residual = v->data;
-    c->s.residual_ld = v->dims[0] == 1 ? 0 : v->strides[0];
     return true;
 }
 
 /* An activation of the form min(hi, max(lo, .)). */
-static bool take_bounds(chain *c, double lo, double hi)
+static bool take_bounds(reader *r, double lo, double hi)
 {
-    if (c->bounded || !(lo <= hi))
+    if (r->activated || !(lo <= hi))
         return false;
-    c->s.lo = (float)lo;
-    c->s.hi = (float)hi;
-    return c->bounded = true;
+    r->c.lo = (float)lo;
+    r->c.hi = (float)hi;
+    return r->activated = true;
+}
+
+static bool take_function(reader *r, cm_pointwise op)
+{
+    if (r->activated || !r->half)
+        return false;
+    r->c.act = op;
+    return r->activated = true;
 }
 
 static bool is_number(const cm_program_arg *a)
@@ -210,7 +213,7 @@ static bool same_arg(const cm_program_arg *a, const cm_program_arg *b)
     return a->kind == b->kind && a->index == b->index;
 }
 
-static bool take_step(chain *c, const cm_program_step *s, const cm_program_arg *value)
+static bool take_step(reader *r, const cm_program_step *s, const cm_program_arg *value)
 {
     bool first = same_arg(&s->arg[0], value);
     const cm_program_arg *other = &s->arg[first ? 1 : 0];
@@ -218,37 +221,49 @@ static bool take_step(chain *c, const cm_program_step *s, const cm_program_arg *
         return false;
     switch (s->op) {
     case CM_PW_RELU:
-        return take_bounds(c, 0, INFINITY);
+        return take_bounds(r, 0, INFINITY);
     case CM_PW_CLIP:
         return is_number(&s->arg[1]) && is_number(&s->arg[2]) &&
-               take_bounds(c, s->arg[1].number, s->arg[2].number);
+               take_bounds(r, s->arg[1].number, s->arg[2].number);
     case CM_PW_MAX:
-        return is_number(other) && take_bounds(c, other->number, INFINITY);
+        return is_number(other) && take_bounds(r, other->number, INFINITY);
     case CM_PW_MIN:
-        return is_number(other) && take_bounds(c, -INFINITY, other->number);
+        return is_number(other) && take_bounds(r, -INFINITY, other->number);
     case CM_PW_ADD:
-        return other->kind == CM_ARG_OPERAND && take_add(c, other->index);
+        return other->kind == CM_ARG_OPERAND && take_add(r, other->index);
+    case CM_PW_GELU:
+    case CM_PW_GELU_TANH:
+    case CM_PW_SILU:
+        return take_function(r, s->op);
     default:
         return false;
     }
 }
 
-bool cm_epilogue_simple(const cm_epilogue_plan *e, cm_simple_epilogue *out)
+bool cm_epilogue_chain(const cm_epilogue_plan *e, bool half, cm_chain *out)
 {
-    chain c = {.e = e, .s = {.lo = -INFINITY, .hi = INFINITY}};
+    reader r = {.e = e, .half = half, .c = {.act = CM_PW_CLIP, .lo = -INFINITY, .hi = INFINITY}};
     const cm_program *p = e->program;
-    *out = c.s;
-    if (e->out.dtype != CM_F32 || e->out.n_axes != 1 || e->out.n_col_axes != 1 ||
+    *out = r.c;
+    if (e->out.dtype != (half ? CM_BF16 : CM_F32) || e->out.n_axes != 1 || e->out.n_col_axes != 1 ||
         (e->out.col_strides[0] != 1 && e->cols != 1))
         return false;
     cm_program_arg value = cm_arg_x();
     for (int s = 0; p && s < p->n_steps; s++) {
-        if (!take_step(&c, &p->step[s], &value))
+        if (!take_step(&r, &p->step[s], &value))
             return false;
         value = cm_arg_result(s);
     }
     if (p && p->output[0] != p->n_steps - 1)
         return false;
-    *out = c.s;
+    *out = r.c;
     return true;
+}
+
+bool cm_epilogue_simple(const cm_epilogue_plan *e, cm_simple_epilogue *out)
+{
+    cm_chain c;
+    bool simple = cm_epilogue_chain(e, false, &c);
+    *out = (cm_simple_epilogue){c.bias.data, c.residual.data, c.residual.ld, c.lo, c.hi};
+    return simple;
 }

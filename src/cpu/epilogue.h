@@ -45,6 +45,25 @@ void cm_epilogue_compile(cm_epilogue_plan *e);
 void cm_epilogue_tile(const cm_epilogue_plan *e, int64_t row, int64_t col, int64_t m, int64_t n,
                       const float *x, int64_t ld);
 
+/* An operand that is added: rows `ld` apart, 0: the same for all. */
+typedef struct cm_chain_operand {
+    const void *data; /* NULL: none */
+    cm_dtype type;    /* CM_F32 or CM_BF16 */
+    int64_t ld;
+} cm_chain_operand;
+
+/* x -> add bias -> add residual -> activation, in any order of the additions. */
+typedef struct cm_chain {
+    cm_chain_operand bias, residual;
+    cm_pointwise
+        act; /* CM_PW_CLIP to lo and hi, or one of CM_PW_GELU, CM_PW_GELU_TANH, CM_PW_SILU */
+    float lo, hi;
+} cm_chain;
+
+/* Has it that form, the output having adjacent columns? half: it is bfloat16, operands too or float32; else all is
+ * float32 and the activation clips. False: *out changes nothing. */
+bool cm_epilogue_chain(const cm_epilogue_plan *e, bool half, cm_chain *out);
+
 /* The commonest epilogues in a form that a kernel does on registers before it stores:
  *     y = min(hi, max(lo, x + bias[col] + residual[row * residual_ld + col]))
  * with lo and hi infinite when there is no activation. NaN stays NaN. */

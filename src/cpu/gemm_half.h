@@ -10,15 +10,35 @@
 typedef void (*cm_widen_fn)(int64_t n, const uint16_t *from, int64_t stride, float *to);
 cm_widen_fn cm_gemm_widen_of(int level, bool bf16);
 
-/* Panels of bfloat16 hold pairs of k: [k / 2][nr][2], k rounded up to a multiple of CM_BF16_K with zeros. */
+/* Panels of bfloat16 are squares of CM_BF16_K rows by CM_BF16_NR columns, one after the other, k rounded up with zeros; a
+ * square is two halves of 16 columns, each of which holds pairs of rows: [2][16][16][2]. */
 enum { CM_BF16_K = 32, CM_BF16_NR = 32 };
+
+/* Where element (l, j) of a panel is. */
+static inline int64_t cm_bf16_panel_at(int64_t l, int64_t j)
+{
+    return l / 32 * 1024 + j / 16 * 512 + l % 32 / 2 * 32 + j % 16 * 2 + l % 2;
+}
 
 /* c[i][j] = sum over l < k of a[i][l] * b[l][j]: m rows (at most mr) and a whole panel. Rows of A are `lda`
  * elements apart and as long as the panel. */
+typedef struct cm_bf16_tile {
+    int64_t m, k;
+    const uint16_t *a;
+    int64_t lda;
+    const uint16_t *b;
+    float *c;
+    int64_t ldc;
+    /* What a later tile wants in the near cache: so many lines of 64 bytes are asked for with every square of the
+     * panel. Never read. */
+    const void *ahead;
+    int ahead_lines;
+} cm_bf16_tile;
+
 typedef struct cm_gemm_bf16_kernel {
     int mr;
-    void (*tile)(int64_t m, int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
-                 int64_t ldc);
+    double square_ns; /* mr rows by one square of a panel, roughly */
+    void (*tile)(const cm_bf16_tile *t);
     /* Around any number of tiles, on the same thread. NULL: nothing. */
     void (*begin)(void), (*end)(void);
 } cm_gemm_bf16_kernel;

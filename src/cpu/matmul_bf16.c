@@ -3,15 +3,17 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Both read the same packed weights (gemm_half.h). Rows of A are read in place where k is a multiple of
- * CM_BF16_K, else from a copy with zeros behind. Sums go to a buffer and from there through the epilogue. */
+ * CM_BF16_K, else from a copy with zeros behind. Sums go to a buffer and from there through the epilogue, tile by
+ * tile where it is of a common form. */
 #include <string.h>
 
 #include "base/cpu.h"
 #include "base/size.h"
+#include "cpu/finish_bf16.h"
 #include "cpu/gemm_half.h"
 #include "cpu/matmul.h"
 
-enum { GROUP = 8, BLOCK_ELEMS = 256 << 10 };
+enum { GROUP = 8, BLOCK_ELEMS = 256 << 10, MIN_PIECE_NS = 4000 };
 
 typedef struct {
     cm_matmul_view v;
@@ -44,6 +46,44 @@ const char *cm_cpu_matmul_amx_reject(const cm_problem *p)
     return reject(p);
 }
 
+/* How long a grid takes: its threads' pieces one after the other, each of which reads its panels from a far cache, and
+ * rows of A as often as it comes to others. Many pieces suffer less when a thread is held up. */
+static double grid_ns(const layout *l, int64_t rows, int64_t cols, int threads)
+{
+    const double byte_ns = 1 / 15.0, piece_ns = 500, held_up = 0.08;
+    double rounds = (double)cm_ceil_div(l->v.n_batch * rows * cols, threads);
+    double tiles = (double)cm_ceil_div(l->tiles, rows),
+           panels = (double)cm_ceil_div(l->panels, cols);
+    double k = (double)l->k, b_bytes = panels * k * CM_BF16_NR * 2;
+    double a_bytes = tiles * l->g->mr * k * 2,
+           turns = rounds < (double)rows ? rounds : (double)rows;
+    double piece = tiles * panels * k / CM_BF16_K * l->g->square_ns + b_bytes * byte_ns + piece_ns;
+    return (rounds * piece + turns * a_bytes * byte_ns) * (1 + held_up / rounds);
+}
+
+static void cut(layout *l, int threads)
+{
+    double best = 0;
+    l->grid = (cm_matmul_grid){l->v.n_batch, 1, 1, 1};
+    double alone =
+        (double)(l->v.n_batch * l->tiles * l->panels) * (double)l->k / CM_BF16_K * l->g->square_ns;
+    if (threads <= 1 || alone < 2 * MIN_PIECE_NS)
+        return;
+    for (int64_t rows = 1; rows <= l->tiles;
+         rows = rows < l->tiles ? cm_min_i64(2 * rows, l->tiles) : rows + 1) {
+        for (int64_t each = 1; each <= GROUP; each++) {
+            int64_t cols = cm_ceil_div(l->panels, each);
+            double ns = grid_ns(l, rows, cols, threads);
+            if (best > 0 && ns >= best)
+                continue;
+            best = ns;
+            l->grid.rows = rows;
+            l->grid.cols = cols;
+        }
+    }
+    l->grid.workers = cm_min_i64(threads, l->v.n_batch * l->grid.rows * l->grid.cols);
+}
+
 static void lay_out(const cm_problem *p, const cm_gemm_bf16_kernel *g, layout *l)
 {
     cm_matmul_view_of(p, &l->v);
@@ -53,8 +93,7 @@ static void lay_out(const cm_problem *p, const cm_gemm_bf16_kernel *g, layout *l
     l->panels = cm_ceil_div(s->n, CM_BF16_NR);
     l->k = cm_ceil_div(s->k, CM_BF16_K) * CM_BF16_K;
     l->in_place = l->k == s->k && s->a.col == 1;
-    l->grid = cm_matmul_cut(l->v.n_batch, l->tiles, l->panels, s->m > s->n, cm_matmul_ns(p, 1.8),
-                            p->threads);
+    cut(l, p->threads);
     l->rows = cm_max_i64(1, BLOCK_ELEMS / l->k / g->mr) * g->mr;
     l->rows = cm_min_i64(l->rows, s->m);
     l->a_bytes = l->in_place ? 0 : ((size_t)(l->rows * l->k) * 2 + 63) / 64 * 64;
@@ -106,7 +145,7 @@ static void pack_panels(void *arg, int64_t begin, int64_t end)
         uint16_t *to = j->to + q * CM_BF16_NR * j->l->k;
         for (int64_t l = 0; l < j->l->k; l++) {
             for (int64_t c = 0; c < CM_BF16_NR; c++)
-                to[l / 2 * 2 * CM_BF16_NR + c * 2 + l % 2] =
+                to[cm_bf16_panel_at(l, c)] =
                     l < s->k && c < n ? from[l * s->b.row + c * s->b.col] : 0;
         }
     }
@@ -125,6 +164,8 @@ typedef struct {
     const cm_run *r;
     layout l;
     cm_matmul_out out;
+    bool fast; /* `finish` is all there is to do with sums */
+    cm_bf16_finish finish;
 } job;
 
 static void copy_rows(const layout *l, const uint16_t *a, int64_t m, uint16_t *to)
@@ -137,29 +178,45 @@ static void copy_rows(const layout *l, const uint16_t *a, int64_t m, uint16_t *t
     }
 }
 
-/* Rows [i, i + m) by panels [panel, end), at most GROUP of them. */
+static void add_alpha(const job *j, float *c, int64_t ld, int64_t m, int64_t n)
+{
+    float alpha = j->l.v.s.alpha;
+    for (int64_t x = 0; alpha != 1 && x < m; x++)
+        for (int64_t y = 0; y < n; y++)
+            c[x * ld + y] *= alpha;
+}
+
+/* Rows [i, i + m) by panels [panel, end), at most GROUP of them. Whole tiles come first: AMX is set up for those. The
+ * next panel is asked for meanwhile. */
 static void block(const job *j, const cm_matmul_at *at, const uint16_t *a, int64_t lda, int64_t i,
                   int64_t m, int64_t panel, int64_t end, float *c)
 {
     const layout *l = &j->l;
     const cm_matmul *s = &l->v.s;
+    const int64_t mr = l->g->mr, size = CM_BF16_NR * l->k, tiles = cm_gemm_tiles(m, l->g->mr);
     const uint16_t *b =
-        (const uint16_t *)j->r->in[l->v.b] + at->b / (s->k * s->n) * l->panels * CM_BF16_NR * l->k;
-    int64_t ld = GROUP * CM_BF16_NR, n = cm_min_i64(s->n, end * CM_BF16_NR) - panel * CM_BF16_NR;
-    int64_t tiles = cm_gemm_tiles(m, l->g->mr);
+        (const uint16_t *)j->r->in[l->v.b] + at->b / (s->k * s->n) * l->panels * size;
+    int64_t ld = j->fast ? CM_BF16_NR : GROUP * CM_BF16_NR, n = cm_min_i64(s->n, end * CM_BF16_NR);
+    cm_bf16_tile t = {.k = l->k, .lda = lda, .ldc = ld, .ahead_lines = (int)cm_ceil_div(32, tiles)};
     for (int64_t q = panel; q < end; q++) {
-        for (int64_t t = 0; t < tiles; t++) {
-            /* Whole tiles first: AMX is set up for those. */
-            int64_t row = t * l->g->mr, rows = cm_min_i64(l->g->mr, m - row);
-            l->g->tile(rows, l->k, a + row * lda, lda, b + q * CM_BF16_NR * l->k,
-                       c + row * ld + (q - panel) * CM_BF16_NR, ld);
+        int64_t col = q * CM_BF16_NR;
+        t.b = b + q * size;
+        t.ahead = t.b + (q + 1 < l->panels ? size : 0);
+        for (int64_t row = 0; row < m; row += mr) {
+            t.m = cm_min_i64(mr, m - row);
+            t.a = a + row * lda;
+            t.c = j->fast ? c : c + row * ld + (q - panel) * CM_BF16_NR;
+            l->g->tile(&t);
+            t.ahead = (const char *)t.ahead + l->k / CM_BF16_K * t.ahead_lines * 64;
+            if (j->fast)
+                cm_bf16_finish_panel(&j->finish, at->row + i + row, col, t.m,
+                                     cm_min_i64(CM_BF16_NR, n - col), c, ld);
         }
     }
-    if (s->alpha != 1) {
-        for (int64_t x = 0; x < m; x++)
-            for (int64_t y = 0; y < n; y++)
-                c[x * ld + y] *= s->alpha;
-    }
+    if (j->fast)
+        return;
+    n -= panel * CM_BF16_NR;
+    add_alpha(j, c, ld, m, n);
     cm_matmul_part part = {&j->out, c, ld, at->row, i, panel * CM_BF16_NR};
     cm_matmul_part_done(&part, 0, 0, m, n);
 }
@@ -197,6 +254,8 @@ static cm_status run(const cm_run *r, const cm_gemm_bf16_kernel *g)
     job j = {.r = r};
     lay_out(r->p, g, &j.l);
     cm_matmul_out_init(&j.out, r, &j.l.v, true);
+    j.fast = !j.out.bias && j.l.v.s.alpha == 1 && (j.l.v.row == 1 || j.l.v.s.m == 1) &&
+             cm_bf16_finish_of(&j.out.plan, &j.finish);
     cm_matmul_run_grid(r->threads, &j.l.grid, piece, &j);
     return CM_OK;
 }

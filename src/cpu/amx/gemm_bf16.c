@@ -8,7 +8,7 @@
 
 #include "cpu/gemm_half.h"
 
-enum { MR = 32, ROWS = 16, ROW_BYTES = 64 };
+enum { MR = 32, ROWS = 16, ROW_BYTES = 64, HALF = 16 * CM_BF16_K };
 
 /* The layout that ldtilecfg reads. */
 typedef struct {
@@ -47,62 +47,74 @@ static void end(void)
     _tile_release();
 }
 
-static void two_halves(int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
-                       int64_t ldc)
+/* Asked for while tiles are multiplied. */
+static inline const char *ask(const char *from, int lines)
 {
-    const uint16_t *low = a + ROWS * lda;
-    const int64_t a_bytes = lda * 2, b_bytes = 4 * CM_BF16_NR, c_bytes = ldc * 4;
+    for (int i = 0; i < lines; i++)
+        _mm_prefetch(from + i * 64, _MM_HINT_T1);
+    return from + lines * 64;
+}
+
+static void two_halves(const cm_bf16_tile *t)
+{
+    const uint16_t *a = t->a, *low = a + ROWS * t->lda, *b = t->b;
+    const char *ahead = t->ahead;
+    const int64_t a_bytes = t->lda * 2, c_bytes = t->ldc * 4;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (int64_t l = 0; l < k; l += CM_BF16_K, b += CM_BF16_K * CM_BF16_NR) {
+    for (int64_t l = 0; l < t->k; l += CM_BF16_K, b += CM_BF16_K * CM_BF16_NR) {
         _tile_loadd(4, a + l, a_bytes);
-        _tile_loadd(6, b, b_bytes);
-        _tile_loadd(7, b + 32, b_bytes);
+        _tile_loadd(6, b, ROW_BYTES);
+        _tile_loadd(7, b + HALF, ROW_BYTES);
         _tile_loadd(5, low + l, a_bytes);
+        ahead = ask(ahead, t->ahead_lines);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
     }
+    float *c = t->c;
     _tile_stored(0, c, c_bytes);
     _tile_stored(1, c + 16, c_bytes);
-    _tile_stored(2, c + ROWS * ldc, c_bytes);
-    _tile_stored(3, c + ROWS * ldc + 16, c_bytes);
+    _tile_stored(2, c + ROWS * t->ldc, c_bytes);
+    _tile_stored(3, c + ROWS * t->ldc + 16, c_bytes);
 }
 
-static void one_half(int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
-                     int64_t ldc)
+static void one_half(const cm_bf16_tile *t)
 {
-    const int64_t a_bytes = lda * 2, b_bytes = 4 * CM_BF16_NR, c_bytes = ldc * 4;
+    const uint16_t *a = t->a, *b = t->b;
+    const char *ahead = t->ahead;
+    const int64_t a_bytes = t->lda * 2, c_bytes = t->ldc * 4;
     _tile_zero(0);
     _tile_zero(1);
-    for (int64_t l = 0; l < k; l += CM_BF16_K, b += CM_BF16_K * CM_BF16_NR) {
+    for (int64_t l = 0; l < t->k; l += CM_BF16_K, b += CM_BF16_K * CM_BF16_NR) {
         _tile_loadd(4, a + l, a_bytes);
-        _tile_loadd(6, b, b_bytes);
-        _tile_loadd(7, b + 32, b_bytes);
+        _tile_loadd(6, b, ROW_BYTES);
+        _tile_loadd(7, b + HALF, ROW_BYTES);
+        ahead = ask(ahead, t->ahead_lines);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
     }
-    _tile_stored(0, c, c_bytes);
-    _tile_stored(1, c + 16, c_bytes);
+    _tile_stored(0, t->c, c_bytes);
+    _tile_stored(1, t->c + 16, c_bytes);
 }
 
 /* The configuration is that of 32 rows, but for the tile itself where it has fewer. */
-static void tile(int64_t m, int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
-                 int64_t ldc)
+static void tile(const cm_bf16_tile *t)
 {
+    int m = (int)t->m;
     MEMORY_IS_SEEN();
     if (m < MR && m != ROWS)
-        configure(m < ROWS ? (int)m : ROWS, m > ROWS ? (int)m - ROWS : 0);
+        configure(m < ROWS ? m : ROWS, m > ROWS ? m - ROWS : 0);
     if (m > ROWS)
-        two_halves(k, a, lda, b, c, ldc);
+        two_halves(t);
     else
-        one_half(k, a, lda, b, c, ldc);
+        one_half(t);
     MEMORY_IS_SEEN();
     if (m < MR && m != ROWS)
         configure(ROWS, ROWS);
 }
 
-const cm_gemm_bf16_kernel cm_gemm_bf16__amx = {MR, tile, begin, end};
+const cm_gemm_bf16_kernel cm_gemm_bf16__amx = {MR, 60, tile, begin, end};

@@ -5,7 +5,7 @@
 #include "cpu/gemm_half.h"
 #include "cpu/simd/vec.h"
 
-enum { MR = 14, NV = 2 };
+enum { MR = 14, NV = 2, HALF = 16 * CM_BF16_K };
 #define INLINE static inline __attribute__((always_inline))
 
 /* Two elements of a row, as one lane. */
@@ -21,7 +21,7 @@ INLINE void step(int m, __m512 acc[MR][NV], const uint16_t *const *p, int64_t l,
     __m512i v[NV];
     UNROLL
     for (int j = 0; j < NV; j++)
-        v[j] = _mm512_loadu_si512(b + j * 32);
+        v[j] = _mm512_loadu_si512(b + j * HALF);
     UNROLL
     for (int i = 0; i < m; i++) {
         __m512bh x = (__m512bh)pair(p[i] + l);
@@ -32,16 +32,15 @@ INLINE void step(int m, __m512 acc[MR][NV], const uint16_t *const *p, int64_t l,
 }
 
 /* Small tiles keep several sums per element, or they would wait for one addition after the other. */
-INLINE void run_tile(int m, int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
-                     int64_t ldc)
+INLINE void run_tile(int m, const cm_bf16_tile *t)
 {
     enum { MOST = 4 };
     const int sets = m >= 4 ? 1 : m >= 2 ? 2 : 4;
     __m512 acc[MOST][MR][NV];
-    const uint16_t *p[MR];
+    const uint16_t *p[MR], *b = t->b;
     UNROLL
     for (int i = 0; i < m; i++) {
-        p[i] = a + i * lda;
+        p[i] = t->a + i * t->lda;
         UNROLL
         for (int s = 0; s < sets; s++) {
             UNROLL
@@ -49,10 +48,12 @@ INLINE void run_tile(int m, int64_t k, const uint16_t *a, int64_t lda, const uin
                 acc[s][i][j] = _mm512_setzero_ps();
         }
     }
-    for (int64_t l = 0; l < k; l += 8) { /* k is a multiple of 32 */
-        UNROLL
-        for (int u = 0; u < 4; u++, b += 2 * CM_BF16_NR)
-            step(m, acc[u % sets], p, l + 2 * u, b);
+    for (int64_t l = 0; l < t->k; b += HALF) { /* k is a multiple of 32 */
+        for (int i = 0; i < 4; i++, l += 8) {
+            UNROLL
+            for (int u = 0; u < 4; u++, b += 32)
+                step(m, acc[u % sets], p, l + 2 * u, b);
+        }
     }
     UNROLL
     for (int i = 0; i < m; i++) {
@@ -62,7 +63,7 @@ INLINE void run_tile(int m, int64_t k, const uint16_t *a, int64_t lda, const uin
             UNROLL
             for (int s = 1; s < sets; s++)
                 sum = _mm512_add_ps(sum, acc[s][i][j]);
-            _mm512_storeu_ps(c + i * ldc + j * 16, sum);
+            _mm512_storeu_ps(t->c + i * t->ldc + j * 16, sum);
         }
     }
 }
@@ -72,24 +73,21 @@ INLINE void run_tile(int m, int64_t k, const uint16_t *a, int64_t lda, const uin
 /* clang-format on */
 
 #define X(m)                                                                                       \
-    static void tile_##m(int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,   \
-                         int64_t ldc)                                                              \
+    static void tile_##m(const cm_bf16_tile *t)                                                    \
     {                                                                                              \
-        run_tile(m, k, a, lda, b, c, ldc);                                                         \
+        run_tile(m, t);                                                                            \
     }
 EACH_HEIGHT(X)
 #undef X
 
-static void tile(int64_t m, int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b, float *c,
-                 int64_t ldc)
+static void tile(const cm_bf16_tile *t)
 {
-    static void (*const heights[])(int64_t, const uint16_t *, int64_t, const uint16_t *, float *,
-                                   int64_t) = {NULL,
+    static void (*const heights[])(const cm_bf16_tile *) = {NULL,
 #define X(h) tile_##h,
-                                               EACH_HEIGHT(X)
+                                                            EACH_HEIGHT(X)
 #undef X
     };
-    heights[m](k, a, lda, b, c, ldc);
+    heights[t->m](t);
 }
 
-const cm_gemm_bf16_kernel cm_gemm_bf16__avx512 = {MR, tile, NULL, NULL};
+const cm_gemm_bf16_kernel cm_gemm_bf16__avx512 = {MR, 120, tile, NULL, NULL};

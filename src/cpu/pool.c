@@ -24,8 +24,9 @@ enum {
 typedef struct job {
     cm_pool c;
     const cm_pool_kernels *kernels;
-    const float *x;
-    float *y; /* NULL: through the epilogue */
+    const void *x;
+    bool half; /* x is bfloat16 */
+    float *y;  /* NULL: through the epilogue */
     cm_epilogue_plan epilogue;
     cm_reducing reducing;
     int64_t block, blocks; /* channels-last: channels in an item of work */
@@ -65,8 +66,6 @@ static cm_reducing reducing_of(const cm_pool *c)
 
 static const char *reject(const cm_problem *p)
 {
-    if (p->in[0]->dtype != CM_F32)
-        return "pools are of float32";
     if (p->as.pool.indices >= 0)
         return "the places of the largest are not kept";
     if (p->as.pool.kind == CM_POOL_LP && p->as.pool.p > 2)
@@ -78,6 +77,8 @@ static const char *reject_channels_last(const cm_problem *p)
 {
     if (!(cm_conv_layout_of(p->in[0]) & cm_conv_layout_of(p->out[0]) & CM_CONV_CHANNELS_LAST))
         return "input and output are not channels-last";
+    if (p->in[0]->dtype != CM_F32 && p->in[0]->dtype != CM_BF16)
+        return "neither float32 nor bfloat16";
     const char *why = reject(p);
     return why ? why : cm_epilogue_reject(p, cm_conv_channel_columns(p->out[0]));
 }
@@ -86,6 +87,8 @@ static const char *reject_planes(const cm_problem *p)
 {
     if (!(cm_conv_layout_of(p->in[0]) & cm_conv_layout_of(p->out[0]) & CM_CONV_ROW_MAJOR))
         return "input and output are not row-major";
+    if (p->in[0]->dtype != CM_F32)
+        return "not float32";
     const char *why = reject(p);
     return why ? why : cm_epilogue_reject(p, cm_conv_plane_columns(p->out[0]));
 }
@@ -150,6 +153,7 @@ static void start(job *j, const cm_run *r, int n_col_axes)
     const cm_problem *p = r->p;
     j->c = p->as.pool;
     j->x = r->in[0];
+    j->half = p->in[0]->dtype == CM_BF16;
     j->y = NULL;
     j->kernels = p->target.level >= CM_ISA_AVX512 ? &cm_cpu_pool__avx512
                  : p->target.level >= CM_ISA_AVX2 ? &cm_cpu_pool__avx2
@@ -168,7 +172,22 @@ static int64_t grain_of(const job *j, int64_t items)
     return (int64_t)(PIECE_NS / (ns + 1)) + 1;
 }
 
-/* One row of output pixels, some channels. */
+/* The window of output pixel x of a row, `base` its first line. */
+static void pixel(const job *j, const char *base, cm_pool_window w, float count, int64_t x,
+                  int64_t channels, float *to)
+{
+    const cm_pool *c = &j->c;
+    const span sx = span_of(c, 2, x);
+    bool empty = w.n[0] == 0 || w.n[1] == 0 || sx.n == 0;
+    w.x = base + sx.from * c->c * (j->half ? 2 : 4);
+    w.n[2] = sx.n;
+    if (empty)
+        w.n[0] = 0;
+    j->kernels->window[j->half][j->reducing](&w, channels, empty ? 1 : count * count_of(c, 2, x),
+                                             to);
+}
+
+/* One row of output pixels, some channels; as many at a time as a tile holds where an epilogue follows. */
 static void pixel_row(const job *j, int64_t image, int64_t z, int64_t y, int64_t channel)
 {
     const cm_pool *c = &j->c;
@@ -176,23 +195,22 @@ static void pixel_row(const job *j, int64_t image, int64_t z, int64_t y, int64_t
     const span sz = span_of(c, 0, z), sy = span_of(c, 1, y);
     const float count = count_of(c, 0, z) * count_of(c, 1, y);
     const int64_t row = c->in[2] * c->c, plane = c->in[1] * row;
-    const float *base = j->x + image * c->in[0] * plane + sz.from * plane + sy.from * row + channel;
-    for (int64_t x = 0; x < c->out[2]; x++) {
-        const span sx = span_of(c, 2, x);
-        const int64_t at = ((image * c->out[0] + z) * c->out[1] + y) * c->out[2] + x;
-        cm_pool_window w = {base + sx.from * c->c,
-                            {sz.n, sy.n, sx.n},
-                            {plane * c->dilation[0], row * c->dilation[1], c->c * c->dilation[2]}};
-        bool empty = sz.n == 0 || sy.n == 0 || sx.n == 0;
-        float divisor = empty ? 1 : count * count_of(c, 2, x), tile[TILE];
-        if (empty)
-            w.n[0] = 0;
-        if (j->y) {
-            j->kernels->window[j->reducing](&w, channels, divisor, j->y + at * c->c + channel);
-            continue;
-        }
-        j->kernels->window[j->reducing](&w, channels, divisor, tile);
-        cm_epilogue_tile(&j->epilogue, at, channel, 1, channels, tile, channels);
+    const int64_t from = (image * c->in[0] + sz.from) * plane + sy.from * row + channel;
+    const char *base = (const char *)j->x + from * (j->half ? 2 : 4);
+    const cm_pool_window w = {
+        NULL,
+        {sz.n, sy.n, 0},
+        {plane * c->dilation[0], row * c->dilation[1], c->c * c->dilation[2]}};
+    const int64_t at = ((image * c->out[0] + z) * c->out[1] + y) * c->out[2];
+    const int64_t most = j->y ? c->out[2] : cm_max_i64(1, TILE / channels);
+    for (int64_t x = 0, n; x < c->out[2]; x += n) {
+        float tile[TILE], *to = j->y ? j->y + (at + x) * c->c + channel : tile;
+        int64_t step = j->y ? c->c : channels;
+        n = cm_min_i64(most, c->out[2] - x);
+        for (int64_t i = 0; i < n; i++)
+            pixel(j, base, w, count, x + i, channels, to + i * step);
+        if (!j->y)
+            cm_epilogue_tile(&j->epilogue, at + x, channel, n, channels, tile, channels);
     }
 }
 
@@ -304,7 +322,7 @@ static void plane_row(const job *j, int64_t plane, int64_t z, int64_t y)
 {
     const cm_pool *c = &j->c;
     const span sz = span_of(c, 0, z), sy = span_of(c, 1, y);
-    const float *x = j->x + plane * c->in[0] * c->in[1] * c->in[2];
+    const float *x = (const float *)j->x + plane * c->in[0] * c->in[1] * c->in[2];
     const int64_t reach = (c->kernel[2] - 1) * c->dilation[2] + 1;
     const bool wide = reach > LINE / 2 || (c->out[2] == 1 && reach > 8);
     const int64_t most = wide ? 1 : cm_min_i64((LINE - reach) / c->stride[2] + 1, TILE);
@@ -339,8 +357,9 @@ static void quarter_rows(const job *j, int64_t begin, int64_t end)
     for (int64_t i = begin, n; i < end; i += n) {
         int64_t slice = i / c->out[1], y = i % c->out[1];
         n = cm_min_i64(end - i, c->out[1] - y);
-        j->kernels->quarters[j->reducing](j->x + (slice * c->in[1] + 2 * y) * c->in[2], c->in[2], n,
-                                          c->out[2], j->y + i * c->out[2]);
+        j->kernels->quarters[j->reducing]((const float *)j->x +
+                                              (slice * c->in[1] + 2 * y) * c->in[2],
+                                          c->in[2], n, c->out[2], j->y + i * c->out[2]);
     }
 }
 
@@ -366,7 +385,7 @@ static cm_status run_planes(const cm_run *r)
 }
 
 static const cm_tactic rows[] = {
-    {.name = "pool_channels_last_f32",
+    {.name = "pool_channels_last",
      .level = CM_ISA_GENERIC,
      .reject = reject_channels_last,
      .cost = cost_channels_last,

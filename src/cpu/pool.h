@@ -19,16 +19,16 @@ typedef enum {
 
 /* The part of a window that is inside the input, channels innermost. */
 typedef struct cm_pool_window {
-    const float *x;
+    const void *x; /* float32 or bfloat16 */
     int64_t n[3], step[3];
 } cm_pool_window;
 
 /* One level's kernels, by what they reduce with. Sums of an axis are added up on their own, so that
  * rounding does not grow with the window. */
 typedef struct cm_pool_kernels {
-    /* y[i] = reduced over the window, for `channels` adjacent channels, divided by `divisor`. */
-    void (*window[CM_REDUCING_COUNT])(const cm_pool_window *w, int64_t channels, float divisor,
-                                      float *y);
+    /* y[i] = reduced over the window, for `channels` adjacent channels, divided by `divisor`; [1]: of bfloat16. */
+    void (*window[2][CM_REDUCING_COUNT])(const cm_pool_window *w, int64_t channels, float divisor,
+                                         float *y);
     /* t[i] = x[i] or, where `onto`, t[i] reduced with x[i]; MAGNITUDES and SQUARES take those. */
     void (*down[CM_REDUCING_COUNT])(float *t, const float *x, int64_t n, int onto);
     /* y[i] = reduced over t[i * stride + j * dilation], j < kernel, of what `down` left. Reads, and does

@@ -3,6 +3,8 @@
 #ifndef CM_CPU_SIMD_HALF_H
 #define CM_CPU_SIMD_HALF_H
 
+#include <string.h>
+
 #include "cpu/simd/vec.h"
 #include "plan/dtype.h"
 
@@ -65,6 +67,14 @@ VINLINE void vf_store_bf16(uint16_t *p, vf v)
     for (int i = 0; i < VW; i++)
         p[i] = (uint16_t)x[i];
 #endif
+}
+
+/* n numbers, zeros behind them. */
+VINLINE vf vf_load_bf16_n(const uint16_t *p, int n)
+{
+    uint16_t some[VW] = {0};
+    memcpy(some, p, (size_t)n * sizeof *p);
+    return vf_load_bf16(some);
 }
 
 VINLINE vf vf_load_narrow(const uint16_t *p, bool bf16)

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "cpu/pool.h"
-#include "cpu/simd/vec.h"
+#include "cpu/simd/half.h"
 
 VINLINE float identity(cm_reducing r)
 {
@@ -47,19 +47,30 @@ VINLINE vf finished(cm_reducing r, vf a, vf divisor)
 
 enum { RUN = 64 }; /* pixels that are added up on their own */
 
-/* `count` pixels, `step` apart, onto the sums of n vectors of channels, the last of them with `lanes`. */
-VINLINE void window_run(cm_reducing r, const float *x, int64_t count, int64_t step, int n,
-                        int lanes, vf *sum)
+/* Vector of the channels from element `at` on. */
+VINLINE vf channels_at(bool half, const void *x, int64_t at, int lanes)
+{
+    if (half) {
+        const uint16_t *p = (const uint16_t *)x + at;
+        return lanes < VW ? vf_load_bf16_n(p, lanes) : vf_load_bf16(p);
+    }
+    const float *p = (const float *)x + at;
+    return lanes < VW ? vf_load_n(p, lanes) : vf_load(p);
+}
+
+/* `count` pixels from element `at` on, `step` apart, onto the sums of n vectors of channels, the last of them with
+ * `lanes`. */
+VINLINE void window_run(cm_reducing r, bool half, const void *x, int64_t at, int64_t count,
+                        int64_t step, int n, int lanes, vf *sum)
 {
     vf run[4];
 #pragma GCC unroll 4
     for (int v = 0; v < n; v++)
         run[v] = vf_set(identity(r));
-    for (int64_t j = 0; j < count; j++, x += step) {
+    for (int64_t j = 0; j < count; j++, at += step) {
 #pragma GCC unroll 4
         for (int v = 0; v < n; v++) {
-            const float *at = x + v * VW;
-            vf e = v == n - 1 && lanes < VW ? vf_load_n(at, lanes) : vf_load(at);
+            vf e = channels_at(half, x, at + v * VW, v == n - 1 ? lanes : VW);
             run[v] = joined(r, run[v], taken(r, e));
         }
     }
@@ -68,8 +79,8 @@ VINLINE void window_run(cm_reducing r, const float *x, int64_t count, int64_t st
         sum[v] = joined(r, sum[v], run[v]);
 }
 
-VINLINE void window_vectors(cm_reducing r, const cm_pool_window *w, int64_t channel, int n,
-                            int lanes, float divisor, float *y)
+VINLINE void window_vectors(cm_reducing r, bool half, const cm_pool_window *w, int64_t channel,
+                            int n, int lanes, float divisor, float *y)
 {
     vf sum[4];
 #pragma GCC unroll 4
@@ -77,10 +88,10 @@ VINLINE void window_vectors(cm_reducing r, const cm_pool_window *w, int64_t chan
         sum[v] = vf_set(identity(r));
     for (int64_t z = 0; z < w->n[0]; z++)
         for (int64_t i = 0; i < w->n[1]; i++) {
-            const float *x = w->x + z * w->step[0] + i * w->step[1] + channel;
+            int64_t at = z * w->step[0] + i * w->step[1] + channel;
             for (int64_t j = 0; j < w->n[2]; j += RUN)
-                window_run(r, x + j * w->step[2], w->n[2] - j < RUN ? w->n[2] - j : RUN, w->step[2],
-                           n, lanes, sum);
+                window_run(r, half, w->x, at + j * w->step[2],
+                           w->n[2] - j < RUN ? w->n[2] - j : RUN, w->step[2], n, lanes, sum);
         }
 #pragma GCC unroll 4
     for (int v = 0; v < n; v++) {
@@ -92,16 +103,16 @@ VINLINE void window_vectors(cm_reducing r, const cm_pool_window *w, int64_t chan
     }
 }
 
-VINLINE void window_channels(cm_reducing r, const cm_pool_window *w, int64_t channels,
+VINLINE void window_channels(cm_reducing r, bool half, const cm_pool_window *w, int64_t channels,
                              float divisor, float *y)
 {
     int64_t c = 0;
     for (; c + 4 * VW <= channels; c += 4 * VW)
-        window_vectors(r, w, c, 4, VW, divisor, y);
+        window_vectors(r, half, w, c, 4, VW, divisor, y);
     for (; c + VW <= channels; c += VW)
-        window_vectors(r, w, c, 1, VW, divisor, y);
+        window_vectors(r, half, w, c, 1, VW, divisor, y);
     if (c < channels)
-        window_vectors(r, w, c, 1, (int)(channels - c), divisor, y);
+        window_vectors(r, half, w, c, 1, (int)(channels - c), divisor, y);
 }
 
 VINLINE void down_row(cm_reducing r, float *t, const float *x, int64_t n, int onto)
@@ -235,7 +246,11 @@ VINLINE float line_of(cm_reducing r, const float *x, int64_t n)
 #define REDUCING(name, r)                                                                          \
     static void window_##name(const cm_pool_window *w, int64_t channels, float divisor, float *y)  \
     {                                                                                              \
-        window_channels(r, w, channels, divisor, y);                                               \
+        window_channels(r, false, w, channels, divisor, y);                                        \
+    }                                                                                              \
+    static void half_##name(const cm_pool_window *w, int64_t channels, float divisor, float *y)    \
+    {                                                                                              \
+        window_channels(r, true, w, channels, divisor, y);                                         \
     }                                                                                              \
     static void down_##name(float *t, const float *x, int64_t n, int onto)                         \
     {                                                                                              \
@@ -264,7 +279,8 @@ REDUCING(magnitudes, CM_REDUCING_MAGNITUDES)
 REDUCING(squares, CM_REDUCING_SQUARES)
 
 const cm_pool_kernels CM_LEVEL(cm_cpu_pool) = {
-    .window = {window_max, window_sum, window_magnitudes, window_squares},
+    .window = {{window_max, window_sum, window_magnitudes, window_squares},
+               {half_max, half_sum, half_magnitudes, half_squares}},
     .down = {down_max, down_sum, down_magnitudes, down_squares},
     .along = {along_max, along_sum, along_magnitudes, along_squares},
     .quarters = {quarters_max, quarters_sum, quarters_magnitudes, quarters_squares},

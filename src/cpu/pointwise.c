@@ -2,13 +2,16 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The innermost axis of the loop nest is the columns of the matrix that tiles are cut from, the others
- * its rows. Long rows are cut into pieces; short ones are taken several at a time. */
+ * its rows; where it is very short (three colours beside each other) another, along which inputs are adjacent. Long
+ * rows are cut into pieces; short ones are taken several at a time. */
 #include "cpu/pointwise.h"
 
 enum {
     LONG_ROW = 256, /* columns from which on a tile is of one row */
     PIECE = 8192,   /* columns of a row that are handed to a thread at once */
     THREAD_NS = 8000,
+    SHORT_AXIS = 8,   /* columns so few that others are looked for, ... */
+    TURNED_AXIS = 64, /* and how many those must be */
 };
 
 typedef struct {
@@ -16,25 +19,25 @@ typedef struct {
     cm_tile_view operands[CM_TILE_OPERANDS], out[CM_PROGRAM_MAX];
     cm_tile_job tiles;
     int64_t rows, cols, pieces_per_row;
+    int axis; /* the columns */
 } job;
 
-int64_t cm_pointwise_rows(const cm_pointwise_shape *s)
+int64_t cm_pointwise_rows(const cm_pointwise_shape *s, int cols)
 {
     int64_t n = 1;
-    for (int a = 0; a < s->rank - 1; a++)
-        n *= s->dims[a];
+    for (int a = 0; a < s->rank; a++)
+        n *= a == cols ? 1 : s->dims[a];
     return n;
 }
 
-bool cm_pointwise_view(cm_tile_view *v, const cm_pointwise_shape *s, const int64_t *strides,
-                       cm_dtype dtype, const void *data)
+bool cm_pointwise_view(cm_tile_view *v, const cm_pointwise_shape *s, int cols,
+                       const int64_t *strides, cm_dtype dtype, const void *data)
 {
-    int last = s->rank - 1;
     cm_tile_view_begin(v, dtype, data);
-    for (int a = 0; a < last; a++)
-        if (!cm_tile_view_row(v, s->dims[a], strides[a]))
+    for (int a = 0; a < s->rank; a++)
+        if (a != cols && !cm_tile_view_row(v, s->dims[a], strides[a]))
             return false;
-    bool fits = cm_tile_view_col(v, s->dims[last], strides[last]);
+    bool fits = cm_tile_view_col(v, s->dims[cols], strides[cols]);
     cm_tile_view_end(v);
     return fits;
 }
@@ -48,9 +51,29 @@ bool cm_pointwise_reads(const cm_program *p, int operand)
     return false;
 }
 
+/* The axis that is taken as columns. */
+static int columns(const cm_problem *p)
+{
+    const cm_pointwise_shape *s = &p->as.pointwise;
+    int last = s->rank - 1;
+    for (int a = 0; s->dims[last] < SHORT_AXIS && a < last; a++) {
+        bool adjacent = s->dims[a] >= TURNED_AXIS, any = false;
+        for (int i = 0; i < p->program->n_operands; i++) {
+            if (!cm_pointwise_reads(p->program, i) || s->in[i][a] == 0)
+                continue;
+            adjacent = adjacent && s->in[i][a] == 1;
+            any = true;
+        }
+        if (adjacent && any)
+            return a;
+    }
+    return last;
+}
+
 const char *cm_pointwise_tile_reject(const cm_problem *p)
 {
     const cm_pointwise_shape *s = &p->as.pointwise;
+    int cols = columns(p);
     cm_tile_view v;
     const char *why = cm_tile_reject(p->program);
     if (why)
@@ -60,13 +83,13 @@ const char *cm_pointwise_tile_reject(const cm_problem *p)
             continue;
         if (!cm_tile_loads(p->in[i]->dtype))
             return "an input's element type is not computed as float32";
-        if (!cm_pointwise_view(&v, s, s->in[i], p->in[i]->dtype, NULL))
+        if (!cm_pointwise_view(&v, s, cols, s->in[i], p->in[i]->dtype, NULL))
             return "an input is strided over too many axes";
     }
     for (int o = 0; o < p->n_out; o++) {
         if (p->out[o] && !cm_tile_stores(p->out[o]->dtype))
             return "an output is not of float32, float16, bfloat16 or bool";
-        if (p->out[o] && !cm_pointwise_view(&v, s, s->out[o], p->out[o]->dtype, NULL))
+        if (p->out[o] && !cm_pointwise_view(&v, s, cols, s->out[o], p->out[o]->dtype, NULL))
             return "an output is strided over too many axes";
     }
     return NULL;
@@ -83,7 +106,7 @@ double cm_pointwise_bytes_per_ns(const cm_target *t, double bytes)
 static double memory_ns(const cm_problem *p, const cm_pointwise_shape *s, double n)
 {
     double bytes = 0, apart = 0;
-    int last = s->rank - 1, n_in = p->program->n_operands;
+    int last = columns(p), n_in = p->program->n_operands;
     for (int i = 0; i < n_in + p->n_out; i++) {
         bool in = i < n_in;
         int k = in ? i : i - n_in;
@@ -102,7 +125,7 @@ static double memory_ns(const cm_problem *p, const cm_pointwise_shape *s, double
 static double element_ns(const cm_problem *p)
 {
     const cm_pointwise_shape *s = &p->as.pointwise;
-    double n = (double)(cm_pointwise_rows(s) * s->dims[s->rank - 1]);
+    double n = (double)(cm_pointwise_rows(s, s->rank - 1) * s->dims[s->rank - 1]);
     double compute = cm_tile_cost(p->program, p->target.level);
     return n > 0 ? compute + memory_ns(p, s, n) / n : 1;
 }
@@ -111,7 +134,7 @@ static double cost(const cm_problem *p, const cm_knobs *k)
 {
     const cm_pointwise_shape *s = &p->as.pointwise;
     (void)k;
-    double ns = element_ns(p) * (double)(cm_pointwise_rows(s) * s->dims[s->rank - 1]);
+    double ns = element_ns(p) * (double)(cm_pointwise_rows(s, s->rank - 1) * s->dims[s->rank - 1]);
     return 150 + ns / cm_cpu_speedup(p, ns / THREAD_NS);
 }
 
@@ -147,7 +170,7 @@ static void compile(job *j, const cm_run *r)
         facts.one[i] = facts.loaded[i] = false;
         if (!p->in[i])
             continue;
-        cm_pointwise_view(v, s, s->in[i], p->in[i]->dtype, r->in[i]);
+        cm_pointwise_view(v, s, j->axis, s->in[i], p->in[i]->dtype, r->in[i]);
         bool same = v->n_axes == 1 && v->strides[0] == 0;
         facts.one[i] = v->n_col_axes == 1 && v->col_strides[0] == 0 && (apart || same);
         facts.loaded[i] = v->dtype != CM_F32 || !cm_tile_is_run(v, j->cols, apart);
@@ -157,7 +180,7 @@ static void compile(job *j, const cm_run *r)
         v->data = NULL;
         if (!p->out[o])
             continue;
-        cm_pointwise_view(v, s, s->out[o], p->out[o]->dtype, r->out[o]);
+        cm_pointwise_view(v, s, j->axis, s->out[o], p->out[o]->dtype, r->out[o]);
         facts.out_stored |= v->dtype != CM_F32 || !cm_tile_is_run(v, j->cols, apart);
     }
     for (int o = 0; o < p->n_out; o++) /* whose result needs a place, wanted or not */
@@ -170,8 +193,9 @@ static cm_status run(const cm_run *r)
 {
     const cm_pointwise_shape *s = &r->p->as.pointwise;
     job j;
-    j.rows = cm_pointwise_rows(s);
-    j.cols = s->dims[s->rank - 1];
+    j.axis = columns(r->p);
+    j.rows = cm_pointwise_rows(s, j.axis);
+    j.cols = s->dims[j.axis];
     int64_t n = j.rows * j.cols;
     if (n == 0)
         return CM_OK;

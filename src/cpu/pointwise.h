@@ -8,11 +8,11 @@
 
 /* Does any instruction read the operand? */
 bool cm_pointwise_reads(const cm_program *p, int operand);
-/* A tensor with the nest's innermost axis as columns. False: too many axes. */
-bool cm_pointwise_view(cm_tile_view *v, const cm_pointwise_shape *s, const int64_t *strides,
-                       cm_dtype dtype, const void *data);
+/* A tensor with axis `cols` of the nest as columns. False: too many axes. */
+bool cm_pointwise_view(cm_tile_view *v, const cm_pointwise_shape *s, int cols,
+                       const int64_t *strides, cm_dtype dtype, const void *data);
 /* The product of the nest's other axes. */
-int64_t cm_pointwise_rows(const cm_pointwise_shape *s);
+int64_t cm_pointwise_rows(const cm_pointwise_shape *s, int cols);
 
 /* How fast that many bytes are streamed: they are in a cache where they fit, since somebody has just
  * written them. */

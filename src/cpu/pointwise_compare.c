@@ -48,9 +48,9 @@ const char *cm_cpu_pointwise_compare_reject(const cm_problem *p)
     if (s->out[0][last] != 1 || s->in[a][last] + s->in[b][last] < 1 || s->in[a][last] < 0 ||
         s->in[a][last] > 1 || s->in[b][last] < 0 || s->in[b][last] > 1)
         return "the innermost axis is strided";
-    if (!cm_pointwise_view(&v, s, s->in[a], p->in[a]->dtype, NULL) ||
-        !cm_pointwise_view(&v, s, s->in[b], p->in[b]->dtype, NULL) ||
-        !cm_pointwise_view(&v, s, s->out[0], CM_BOOL, NULL))
+    if (!cm_pointwise_view(&v, s, s->rank - 1, s->in[a], p->in[a]->dtype, NULL) ||
+        !cm_pointwise_view(&v, s, s->rank - 1, s->in[b], p->in[b]->dtype, NULL) ||
+        !cm_pointwise_view(&v, s, s->rank - 1, s->out[0], CM_BOOL, NULL))
         return "strided over too many axes";
     return NULL;
 }
@@ -64,7 +64,7 @@ double cm_cpu_pointwise_compare_cost(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
     const cm_pointwise_shape *s = &p->as.pointwise;
-    double ns = row_ns(s->dims[s->rank - 1]) * (double)cm_pointwise_rows(s);
+    double ns = row_ns(s->dims[s->rank - 1]) * (double)cm_pointwise_rows(s, s->rank - 1);
     return 150 + ns / cm_cpu_speedup(p, ns / THREAD_NS);
 }
 
@@ -94,11 +94,12 @@ cm_status cm_cpu_pointwise_compare_run(const cm_run *r)
                         : p->target.level >= CM_ISA_AVX2 ? cm_cpu_compare__avx2[wide][which]
                                                          : cm_cpu_compare__generic[wide][which],
              .cols = s->dims[s->rank - 1]};
-    cm_pointwise_view(&j.x, s, s->in[a], p->in[a]->dtype, r->in[a]);
-    cm_pointwise_view(&j.y, s, s->in[b], p->in[b]->dtype, r->in[b]);
-    cm_pointwise_view(&j.out, s, s->out[0], CM_BOOL, r->out[0]);
+    cm_pointwise_view(&j.x, s, s->rank - 1, s->in[a], p->in[a]->dtype, r->in[a]);
+    cm_pointwise_view(&j.y, s, s->rank - 1, s->in[b], p->in[b]->dtype, r->in[b]);
+    cm_pointwise_view(&j.out, s, s->rank - 1, s->out[0], CM_BOOL, r->out[0]);
     j.pieces_per_row = cm_ceil_div(j.cols, PIECE);
     int64_t grain = (int64_t)(THREAD_NS / row_ns(cm_min_i64(j.cols, PIECE))) + 1;
-    cm_parallel(r->threads, cm_pointwise_rows(s) * j.pieces_per_row, grain, some_pieces, &j);
+    cm_parallel(r->threads, cm_pointwise_rows(s, s->rank - 1) * j.pieces_per_row, grain,
+                some_pieces, &j);
     return CM_OK;
 }

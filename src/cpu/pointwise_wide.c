@@ -167,9 +167,9 @@ const char *cm_pointwise_wide_reject(const cm_problem *p)
         return "the instructions are not exact on these element types";
     for (int i = 0; i < p->program->n_operands; i++)
         if (cm_pointwise_reads(p->program, i) &&
-            !cm_pointwise_view(&v, s, s->in[i], p->in[i]->dtype, NULL))
+            !cm_pointwise_view(&v, s, s->rank - 1, s->in[i], p->in[i]->dtype, NULL))
             return "an input is strided over too many axes";
-    if (!cm_pointwise_view(&v, s, s->out[0], p->out[0]->dtype, NULL))
+    if (!cm_pointwise_view(&v, s, s->rank - 1, s->out[0], p->out[0]->dtype, NULL))
         return "the output is strided over too many axes";
     return NULL;
 }
@@ -353,13 +353,13 @@ cm_status cm_pointwise_wide_run(const cm_run *r)
     const cm_problem *p = r->p;
     const cm_pointwise_shape *s = &p->as.pointwise;
     job j = {.p = p->program, .in = domain_of(p, p->out[0]->dtype), .copy = is_copy(p->program)};
-    j.rows = cm_pointwise_rows(s);
+    j.rows = cm_pointwise_rows(s, s->rank - 1);
     j.cols = s->dims[s->rank - 1];
     j.pieces_per_row = (j.cols + PIECE - 1) / PIECE;
     for (int i = 0; i < p->program->n_operands; i++)
         if (cm_pointwise_reads(p->program, i))
-            cm_pointwise_view(&j.operands[i], s, s->in[i], p->in[i]->dtype, r->in[i]);
-    cm_pointwise_view(&j.out, s, s->out[0], p->out[0]->dtype, r->out[0]);
+            cm_pointwise_view(&j.operands[i], s, s->rank - 1, s->in[i], p->in[i]->dtype, r->in[i]);
+    cm_pointwise_view(&j.out, s, s->rank - 1, s->out[0], p->out[0]->dtype, r->out[0]);
     int64_t cols = j.cols < PIECE ? j.cols : PIECE;
     int64_t grain = (int64_t)(THREAD_NS / (element_ns(p) * (double)(cols + 8))) + 1;
     cm_parallel(r->threads, j.rows * j.pieces_per_row, grain, run_pieces, &j);

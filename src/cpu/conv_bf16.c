@@ -6,6 +6,7 @@
  * [pixel][kernel position][channel], padding written out and zeros behind, up to a multiple of CM_BF16_K; a
  * convolution of points needs no gathering. A row then meets panels of weights (gemm_half.h), whose sums go to
  * a buffer and from there through the epilogue, tile by tile where it is of a common form. */
+#include <emmintrin.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -149,6 +150,26 @@ typedef struct {
     atomic_llong next; /* unit that nobody has taken */
 } job;
 
+/* memcpy, for what is mostly some dozens of bytes. */
+static inline void copy(uint16_t *to, const uint16_t *from, size_t bytes)
+{
+    const char *f = (const char *)from;
+    char *t = (char *)to;
+    if (bytes < 16 || bytes > 64) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    size_t last = bytes - 16, middle = bytes >= 32 ? 16 : 0;
+    __m128i a = _mm_loadu_si128((const __m128i *)f);
+    __m128i b = _mm_loadu_si128((const __m128i *)(f + middle));
+    __m128i c = _mm_loadu_si128((const __m128i *)(f + last - middle));
+    __m128i d = _mm_loadu_si128((const __m128i *)(f + last));
+    _mm_storeu_si128((__m128i *)t, a);
+    _mm_storeu_si128((__m128i *)(t + middle), b);
+    _mm_storeu_si128((__m128i *)(t + last - middle), c);
+    _mm_storeu_si128((__m128i *)(t + last), d);
+}
+
 /* One line of a window: kernel positions along the last axis, `ix` where the first of them lies; x: the line. */
 static uint16_t *gather_line(const layout *l, const uint16_t *x, int64_t ix, uint16_t *to)
 {
@@ -156,39 +177,61 @@ static uint16_t *gather_line(const layout *l, const uint16_t *x, int64_t ix, uin
     int64_t step = c->dilation[2], n = c->kernel[2], width = c->in[2];
     size_t bytes = (size_t)l->c_in * sizeof *to;
     if (step == 1 && c->groups == 1 && ix >= 0 && ix + n <= width) {
-        memcpy(to, x + ix * c->c_in, bytes * (size_t)n);
+        copy(to, x + ix * c->c_in, bytes * (size_t)n);
         return to + n * l->c_in;
     }
     for (int64_t i = 0; i < n; i++, ix += step, to += l->c_in) {
         if (ix >= 0 && ix < width)
-            memcpy(to, x + ix * c->c_in, bytes);
+            copy(to, x + ix * c->c_in, bytes);
         else
             memset(to, 0, bytes);
     }
     return to;
 }
 
+/* An output pixel: of an image, along each axis. */
+typedef struct {
+    int64_t image, at[3];
+} place;
+
+static place place_of(const cm_conv *c, int64_t pixel)
+{
+    place q = {pixel, {0}};
+    for (int d = 2; d >= 0; d--) {
+        q.at[d] = q.image % c->out[d];
+        q.image /= c->out[d];
+    }
+    return q;
+}
+
+static void next_place(const cm_conv *c, place *q)
+{
+    for (int d = 2; d >= 0; d--) {
+        if (++q->at[d] < c->out[d])
+            return;
+        q->at[d] = 0;
+    }
+    q->image++;
+}
+
 /* The window of one output pixel; x: the first channel of the group. */
-static void gather(const layout *l, const uint16_t *x, int64_t pixel, uint16_t *to)
+static void gather(const layout *l, const uint16_t *x, const place *q, uint16_t *to)
 {
     const cm_conv *c = l->c;
-    int64_t from[3], image = pixel;
+    int64_t from[3];
     uint16_t *end = to + l->k;
-    for (int d = 2; d >= 0; d--) {
-        from[d] = image % c->out[d] * c->stride[d] - c->pad[d];
-        image /= c->out[d];
-    }
-    for (int64_t t = 0; t < c->kernel[0] * c->kernel[1]; t++) {
-        int64_t iz = from[0] + t / c->kernel[1] * c->dilation[0];
-        int64_t iy = from[1] + t % c->kernel[1] * c->dilation[1];
-        if (iz < 0 || iz >= c->in[0] || iy < 0 || iy >= c->in[1]) {
-            memset(to, 0, (size_t)(c->kernel[2] * l->c_in) * sizeof *to);
-            to += c->kernel[2] * l->c_in;
-            continue;
+    for (int d = 0; d < 3; d++)
+        from[d] = q->at[d] * c->stride[d] - c->pad[d];
+    for (int64_t tz = 0, iz = from[0]; tz < c->kernel[0]; tz++, iz += c->dilation[0])
+        for (int64_t ty = 0, iy = from[1]; ty < c->kernel[1]; ty++, iy += c->dilation[1]) {
+            if (iz < 0 || iz >= c->in[0] || iy < 0 || iy >= c->in[1]) {
+                memset(to, 0, (size_t)(c->kernel[2] * l->c_in) * sizeof *to);
+                to += c->kernel[2] * l->c_in;
+                continue;
+            }
+            int64_t line = (q->image * c->in[0] + iz) * c->in[1] + iy;
+            to = gather_line(l, x + line * c->in[2] * c->c_in, from[2], to);
         }
-        int64_t line = (image * c->in[0] + iz) * c->in[1] + iy;
-        to = gather_line(l, x + line * c->in[2] * c->c_in, from[2], to);
-    }
     memset(to, 0, (size_t)(end - to) * sizeof *to);
 }
 
@@ -244,8 +287,9 @@ static void one_unit(const job *j, int64_t unit, char *scratch)
         lda = l->c->c_in;
     } else {
         uint16_t *rows = (uint16_t *)(scratch + l->c_bytes);
-        for (int64_t i = 0; i < m; i++)
-            gather(l, x, pixel + i, rows + i * l->k);
+        place q = place_of(l->c, pixel);
+        for (int64_t i = 0; i < m; i++, next_place(l->c, &q))
+            gather(l, x, &q, rows + i * l->k);
         a = rows;
     }
     int64_t end = (split + 1) * l->panels / l->splits;

@@ -349,12 +349,13 @@ static void run_inline(cm_threads *t, task *k, int64_t grain)
         do_piece(k->pieces > 1 ? t : NULL, k, 0, i);
 }
 
-/* Hand a loop out. Nobody takes of the caller's share before it is written, nor of any when the loop before is over. */
+/* Hand a loop out. Nobody takes of the caller's share before it is written, nor of any when the loop before is over: who
+ * finds the new share in a loop that is over finds the new number too, so that comes first. */
 static void describe(cm_threads *t, const task *k)
 {
-    atomic_store_explicit(&t->members[0].share, share_word(k->loop, 1, begin_of_share(k, 1)),
-                          memory_order_relaxed);
     atomic_store_explicit(&t->loop, k->loop, memory_order_relaxed);
+    atomic_store_explicit(&t->members[0].share, share_word(k->loop, 1, begin_of_share(k, 1)),
+                          memory_order_release);
     atomic_store_explicit(&t->fn, k->fn, memory_order_release);
     atomic_store_explicit(&t->numbered, k->numbered, memory_order_release);
     atomic_store_explicit(&t->arg, k->arg, memory_order_release);

@@ -95,6 +95,27 @@ typedef struct {
     int most;
 } numbered;
 
+/* A worker that is late, looking for pieces of a loop that is over, takes nothing of the next. */
+static void short_loops_do_not_mix(void **state)
+{
+    (void)state;
+    enum { LOOPS = 200000, PIECES = 16 };
+    cm_ctx cx = {0};
+    cm_threads *t;
+    static record r;
+    assert_int_equal(cm_threads_create(&cx, 3, &t), CM_OK);
+    for (int loop = 0; loop < LOOPS; loop++) {
+        int n = 2 + loop % (PIECES - 1);
+        for (int i = 0; i < n; i++)
+            atomic_store_explicit(&r.visits[i], 0, memory_order_relaxed);
+        r.n = n;
+        cm_parallel(t, n, 1, visit, &r);
+        for (int i = 0; i < n; i++)
+            assert_int_equal(atomic_load(&r.visits[i]), 1);
+    }
+    cm_threads_destroy(t);
+}
+
 static void visit_numbered(void *arg, int thread, int64_t begin, int64_t end)
 {
     numbered *r = arg;
@@ -194,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_index_is_visited_once),
         cmocka_unit_test(loops_follow_each_other),
+        cmocka_unit_test(short_loops_do_not_mix),
         cmocka_unit_test(numbers_are_never_used_twice_at_once),
         cmocka_unit_test(threads_are_observed),
         cmocka_unit_test(observers_may_leave),

@@ -316,7 +316,7 @@ static void some_units(void *arg, int64_t begin, int64_t end)
 }
 
 /* How the work is cut: as few blocks as the pointers and the second-level cache allow, but some per
- * thread. Threads share pixels where there are enough, so that each reads what it wrote in the layer before;
+ * thread. Threads share pixels where they can be shared evenly, so that each reads what it wrote in the layer before;
  * where the weights are the larger operand each has one block of them, for all its panels. */
 static void divide(job *j, int threads)
 {
@@ -331,10 +331,14 @@ static void divide(job *j, int threads)
     j->strip = cm_min_i64(STRIP_IN / j->c_in, results / j->c_out) / j->g->mr;
     j->strip = j->panels_stay ? cm_max_i64(j->strip, 1) : j->block;
     int64_t pieces = threads > 1 ? 4 * threads : 1;
-    if (pieces > 1 && whole > j->pixels * j->c_in)
-        j->block = cm_min_i64(j->block, cm_ceil_div(j->tiles, threads));
-    else if (pieces > 1)
+    if (pieces > 1 && whole > j->pixels * j->c_in) {
+        if (cm_cpu_even(j->tiles, threads))
+            j->block = cm_min_i64(j->block, cm_ceil_div(j->tiles, threads));
+        else
+            j->splits = cm_min_i64(j->panels, pieces);
+    } else if (pieces > 1) {
         j->block = cm_min_i64(j->block, cm_ceil_div(j->tiles, pieces));
+    }
     j->blocks = cm_ceil_div(j->tiles, j->block);
     if (pieces > 1 && j->blocks * j->splits * c->groups < pieces)
         j->splits = cm_min_i64(j->panels, cm_ceil_div(pieces, j->blocks * c->groups));

@@ -77,4 +77,10 @@ double cm_cpu_bytes_per_ns(const cm_target *t);
 /* How well n pieces of work split among the problem's threads: the factor by which they help. */
 double cm_cpu_speedup(const cm_problem *p, double pieces);
 
+/* Do n units split among threads without one that has a noticeable part more than others? */
+static inline bool cm_cpu_even(int64_t n, int64_t threads)
+{
+    return n % threads == 0 || n >= 16 * threads;
+}
+
 #endif

@@ -196,8 +196,7 @@ cm_matmul_grid cm_matmul_cut(int64_t batch, int64_t m_units, int64_t n_units, bo
         want = (int64_t)most;
     int64_t need = cm_ceil_div(want, batch);
     /* Threads that each have rows read what they wrote in the step before; columns, only to be handed out. */
-    bool own_rows =
-        batch == 1 && (m_units % threads == 0 ? m_units >= 2 * threads : m_units >= 4 * threads);
+    bool own_rows = batch == 1 && m_units >= 2 * threads && cm_cpu_even(m_units, threads);
     if (!rows_first && own_rows && need >= threads) {
         g.rows = threads;
         g.cols = cm_min_i64(cm_ceil_div(need, threads), n_units);

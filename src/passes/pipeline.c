@@ -33,6 +33,7 @@
     X(cse, CLEAN, false, 0, "compute the same thing once")                                         \
     X(merge_casts, CLEAN, true, 0, "one cast for two")                                             \
     X(compare_bool, CLEAN, false, 0, "bools that were compared as numbers")                        \
+    X(scatter_slice, CLEAN, false, 0, "slices that are overwritten, put together")                 \
     X(constant_reshape, CLEAN, false, 0, "reshapes without shape arithmetic")                      \
     X(unflatten_products, CLEAN, true, 0, "rows in the shape that they come in")                   \
     X(split_first, CLEAN, true, 0, "axes split before they are transposed")                        \

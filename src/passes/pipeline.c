@@ -48,6 +48,7 @@
     X(sink_expand, CLEAN, true, 0, "work before a tensor is enlarged")                             \
     X(hoist_table, CLEAN, true, 1e-6, "work on rows of a constant table: on the whole, now")       \
     X(explicit_pads, CLEAN, false, 0, "padding in numbers")                                        \
+    X(transposed_conv, CLEAN, false, 1e-6, "transposed convolutions of stride 1 as plain ones")    \
     X(conv_forms, CLEAN, false, 0, "convolutions along one axis with one")                         \
     X(move_dce, CLEAN, true, 0, "before readers are counted")                                      \
     X(bias_before_heads, CLEAN, false, 1e-6, "offsets per head into the product before")           \

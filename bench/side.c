@@ -292,7 +292,7 @@ static void time_both(const char *path, int threads, const char *target, double 
         for (int k = 0; k < 2; k++) {
             int who = (n + k) & 1;
             if (threads > 1)
-                usleep(25000); /* the other side's idle threads spin about this long */
+                usleep(60000); /* the other side's idle threads spin up to this long */
             ms[who][n] = who ? block(peer_run, &p, runs[1]) : block(ours_run, &o, runs[0]);
         }
     printf("{");

@@ -27,7 +27,7 @@ import stats
 BLOCK_SECONDS = 0.06  # of each side in turn
 WARM_SECONDS = 0.003  # untimed at the start of a block; none for runs of over 30 ms
 TINY_SECONDS = 0.0005  # runs under this are timed from C
-SPIN_SECONDS = 0.025  # both sides' idle threads spin about this long before they sleep
+SPIN_SECONDS = 0.06  # idle threads spin up to this long before they sleep: they would take the other side's core
 
 
 def stored_inputs(folder):

@@ -53,9 +53,8 @@ double cm_cuda_quant_any_cost(const cm_problem *p, const cm_knobs *k)
     enum { SLOW = 4 }; /* doubles, and divisions for places */
     double n = (double)cm_tensor_elems(p->in[0]);
     (void)k;
-    return SLOW * cm_gpu_stream_ns(&p->target,
-                                   n * (double)(cm_dtype_size(p->in[0]->dtype) +
-                                                cm_dtype_size(p->out[0]->dtype)));
+    return SLOW * cm_gpu_stream_ns(&p->target, n * (double)(cm_dtype_size(p->in[0]->dtype) +
+                                                            cm_dtype_size(p->out[0]->dtype)));
 }
 
 static void put_text(cm_buf *b, const cm_problem *p)
@@ -70,8 +69,8 @@ static void put_text(cm_buf *b, const cm_problem *p)
     cm_dtype zero = q->zero >= 0 ? p->in[q->zero]->dtype : small;
     cm_buf_printf(b, "#define X %s\n#define Y %s\n", cm_gpu_element(p->in[0]->dtype),
                   cm_gpu_element(p->out[0]->dtype));
-    cm_buf_printf(b, "#define SCALE %s\n#define ZERO %s\n",
-                  cm_gpu_element(p->in[q->scale]->dtype), cm_gpu_element(zero));
+    cm_buf_printf(b, "#define SCALE %s\n#define ZERO %s\n", cm_gpu_element(p->in[q->scale]->dtype),
+                  cm_gpu_element(zero));
     cm_buf_printf(b, "#define LOW %lldll\n#define HIGH %lldll\n#define FLOATS %d\n#define TO %d\n",
                   low, high, is_f8(small), to);
 }
@@ -106,14 +105,10 @@ cm_status cm_cuda_quant_any_run(const cm_run *r)
         void *y;
         const void *scale, *zero;
         uint64_t n, extent, inner, block, blocks;
-    } a = {r->in[0],
-           r->out[0],
-           r->in[q->scale],
-           q->zero >= 0 ? r->in[q->zero] : NULL,
-           (uint64_t)s->n,
-           (uint64_t)q->extent,
-           (uint64_t)q->inner,
-           (uint64_t)q->block,
+    } a = {r->in[0],           r->out[0],
+           r->in[q->scale],    q->zero >= 0 ? r->in[q->zero] : NULL,
+           (uint64_t)s->n,     (uint64_t)q->extent,
+           (uint64_t)q->inner, (uint64_t)q->block,
            (uint64_t)s->blocks};
     return s->kernel ? cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a}) : CM_OK;
 }

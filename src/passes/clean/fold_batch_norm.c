@@ -6,8 +6,8 @@
  *     y = Conv(x, @w*a, @b*a + c)        a = scale/sqrt(var + epsilon), c = bias - mean*a
  *
  * and, in this order of preference: in front of a Conv without padding it goes into that one's weights; alone it
- * becomes Mul and Add, which join an epilogue or a pointwise group. Training mode is left alone, and so are results
- * that others read.
+ * becomes Mul and Add, which join an epilogue or a pointwise group. With parameters that are not constant, for a plan
+ * only, it becomes what it says. Training mode is left alone, and so are results that others read.
  *
  * needs: types, uses, folded constants    keeps: types, uses
  * numerics: computed in double precision, rounded once
@@ -28,8 +28,15 @@ static bool is_inference(const cm_node *n)
         cm_int(n, "training_mode") || cm_rank(n->in[0]) < 2 || !cm_is_float(n->in[0]))
         return false;
     for (int i = 1; i < 5; i++)
-        if (!cm_is_const(n->in[i]) || cm_rank(n->in[i]) != 1 ||
-            n->in[i]->type.dims[0] != n->in[1]->type.dims[0])
+        if (cm_rank(n->in[i]) != 1 || n->in[i]->type.dims[0] != n->in[1]->type.dims[0])
+            return false;
+    return true;
+}
+
+static bool is_constant(const cm_node *n)
+{
+    for (int i = 1; i < 5; i++)
+        if (!cm_is_const(n->in[i]))
             return false;
     return true;
 }
@@ -156,11 +163,71 @@ static bool is_full(const cm_node *n, int64_t channels)
     return (d == CM_F32 || d == CM_F64) && n->in[0]->type.dims[1] == channels && channels != 1;
 }
 
+/* ---- With parameters that vary ---------------------------------------------------------------- */
+
+static bool may_vary(const cm_rewriter *rw, const cm_node *n)
+{
+    for (int i = 1; i < 5; i++)
+        if (n->in[i]->type.dtype != n->in[0]->type.dtype)
+            return false;
+    return rw->options->for_plan && n->in[0]->type.dtype == CM_F32 &&
+           n->in[0]->type.dims[1] == n->in[1]->type.dims[0];
+}
+
+static cm_status make2(cm_rewriter *rw, cm_node *n, cm_op_id op, cm_value *a, cm_value *b,
+                       cm_value **out)
+{
+    cm_node *m;
+    CM_TRY(cm_make(rw, n, op, n, (cm_value *[]){a, b}, 2, 1, &m));
+    *out = m->out[0];
+    return CM_OK;
+}
+
+/* One a channel as it broadcasts to x. */
+static cm_status along_channels(cm_rewriter *rw, cm_node *n, cm_value **v)
+{
+    static const int64_t all[CM_MAX_RANK] = {1, 2, 3, 4, 5, 6, 7};
+    int64_t count = cm_rank(n->in[0]) - 2;
+    cm_value *axes;
+    if (count == 0)
+        return CM_OK;
+    CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, &count, all, &axes));
+    return make2(rw, n, CM_OP_UNSQUEEZE, *v, axes, v);
+}
+
+/* (x - mean) * (scale / sqrt(var + epsilon)) + bias */
+static cm_status spell_out(cm_rewriter *rw, cm_node *n)
+{
+    cm_value *scale = n->in[1], *bias = n->in[2], *mean = n->in[3], *epsilon, *t;
+    cm_node *root;
+    CM_TRY(cm_make_scalar(rw->cx, n->network, NULL, CM_F32, cm_float(n, "epsilon"), &epsilon));
+    CM_TRY(make2(rw, n, CM_OP_ADD, n->in[4], epsilon, &t));
+    CM_TRY(cm_make(rw, n, CM_OP_SQRT, n, &t, 1, 1, &root));
+    CM_TRY(make2(rw, n, CM_OP_DIV, scale, root->out[0], &scale));
+    CM_TRY(along_channels(rw, n, &scale));
+    CM_TRY(along_channels(rw, n, &bias));
+    CM_TRY(along_channels(rw, n, &mean));
+    CM_TRY(make2(rw, n, CM_OP_SUB, n->in[0], mean, &t));
+    CM_TRY(make2(rw, n, CM_OP_MUL, t, scale, &t));
+    CM_TRY(make2(rw, n, CM_OP_ADD, t, bias, &t));
+    CM_TRY(cm_replace(rw, n, t, NULL));
+    cm_drop_if_dead(n);
+    return CM_OK;
+}
+
 CM_PASS(fold_batch_norm)
 {
     CM_FOR_NODES (n, g) {
         if (!is_inference(n))
             continue;
+        if (!is_constant(n)) {
+            if (!may_vary(rw, n))
+                continue;
+            if (!cm_rewrite(rw, n))
+                return CM_OK;
+            CM_TRY(spell_out(rw, n));
+            continue;
+        }
         affine t;
         cm_linear l;
         cm_node *conv = NULL;

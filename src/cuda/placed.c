@@ -1,4 +1,4 @@
-/* placed.c -- PLACED: one-hot, triangles, reversed sequences, caches: each element by a rule of its place.
+/* placed.c -- PLACED: one-hot, triangles, reversed sequences, caches, tensors out of nothing: each element by a rule of its place.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/nest.h"
 #include "cuda/tactics.h"
@@ -30,6 +30,12 @@ static int index_input(const cm_problem *p)
     }
 }
 
+/* Out of nothing: no input is read. */
+static bool is_made(const cm_problem *p)
+{
+    return p->as.placed.kind >= CM_PLACED_FILL;
+}
+
 static const char *reject(const cm_problem *p)
 {
     int index = index_input(p);
@@ -38,7 +44,9 @@ static const char *reject(const cm_problem *p)
         return "elements are not plain memory";
     if (index >= 0 && (!cm_gpu_element(p->in[index]->dtype) || p->in[index]->dtype == CM_BOOL))
         return "the type of the indices";
-    for (int i = 0; i < p->n_in; i++)
+    if (p->as.placed.kind == CM_PLACED_RANGE && !cm_gpu_element(t))
+        return "the element type";
+    for (int i = 0; !is_made(p) && i < p->n_in; i++)
         if (p->in[i] && !cm_tensor_is_dense(p->in[i]))
             return "an input is strided";
     return cm_tensor_is_dense(p->out[0]) ? NULL : "the output is strided";
@@ -69,6 +77,7 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     char defines[256];
     int index = index_input(p);
     cm_dtype t = index >= 0 ? p->in[index]->dtype : CM_I64;
+    bool range = p->as.placed.kind == CM_PLACED_RANGE;
     state *s = cm_new(arena, state);
     (void)k;
     if (!s)
@@ -82,8 +91,9 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     snprintf(defines, sizeof defines,
              "#define ELEMENT %s\n#define WIDE %d\n#define RULE %d\n#define INDEX %s\n"
              "#define REAL %d\n",
-             cm_gpu_word((size_t)s->word), cm_gpu_is_wide(all), (int)p->as.placed.kind,
-             cm_gpu_element(t), cm_gpu_is_float(t));
+             range ? cm_gpu_element(p->out[0]->dtype) : cm_gpu_word((size_t)s->word),
+             cm_gpu_is_wide(all), (int)p->as.placed.kind, cm_gpu_element(t),
+             cm_gpu_is_float(range ? p->out[0]->dtype : t));
     cm_kernel_text text = {.file = "placed", .defines = defines, .entry = "placed"};
     return cm_gpu_kernel(cx, d, &text, 0, &s->kernel);
 }
@@ -104,7 +114,10 @@ static cm_status run(const cm_run *r)
         uint64_t all;
         cm_gpu_axis outer, n, inner, rows, per_batch;
         int64_t diagonal, upper, inside, update;
-    } a = {.x = r->in[0],
+        uint64_t value;
+        double start, step;
+        int64_t first, by;
+    } a = {.x = is_made(r->p) ? NULL : r->in[0],
            .indices = index >= 0 ? r->in[index] : NULL,
            .y = r->out[0],
            .fault = r->fault,
@@ -120,7 +133,12 @@ static cm_status run(const cm_run *r)
            .diagonal = q->diagonal,
            .upper = q->upper,
            .inside = q->batch_inside,
-           .update = q->update};
+           .update = q->update,
+           .value = q->value,
+           .start = q->start,
+           .step = q->step,
+           .first = q->first,
+           .by = q->by};
     if (q->kind == CM_PLACED_ONE_HOT || q->kind == CM_PLACED_CACHE)
         a.more = r->in[q->kind == CM_PLACED_ONE_HOT ? 2 : 1];
     return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a});

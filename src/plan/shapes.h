@@ -216,6 +216,9 @@ typedef enum {
     CM_PLACED_TRIANGLE, /* of matrices [rows, n]; the rest is zero */
     CM_PLACED_REVERSED, /* inputs: x, lengths: the first `length` along the axis of each batch */
     CM_PLACED_CACHE, /* inputs: past, update, begin (may be absent): update in a window of the axis */
+    CM_PLACED_FILL,  /* `value` everywhere */
+    CM_PLACED_EYE,   /* ... on the diagonal of a matrix [outer, n], elsewhere 0 */
+    CM_PLACED_RANGE, /* start + i * step; of integers first + i * by, which wraps */
 } cm_placed_kind;
 
 /* Along the middle one of three axes of output 0. */
@@ -230,6 +233,9 @@ typedef struct cm_placed {
         per_batch; /* REVERSED, batch_inside: elements of a batch in `inner`; CACHE: outer of a batch */
     int64_t update; /* CACHE: length of the window */
     bool circular;
+    uint64_t value; /* FILL, EYE: the bits of an element of up to 8 bytes */
+    double start, step;
+    int64_t first, by;
 } cm_placed;
 
 typedef enum { CM_SAMPLE_ZEROS, CM_SAMPLE_BORDER, CM_SAMPLE_REFLECTION } cm_sample_padding;

@@ -170,13 +170,13 @@ static cm_status gather(forming *f)
     return CM_OK;
 }
 
-/* The elements of small integer inputs, which may tell sizes. */
+/* The elements of small integer inputs, and numbers, which may tell sizes. */
 static cm_status lend_elements(forming *f)
 {
     for (int i = 0; i < f->s->plan->n_in; i++) {
         cm_tensor *t = &f->in[i];
-        if (!f->sol->in[i] || f->constant[i] || cm_dtype_is_float(t->dtype) ||
-            cm_tensor_elems(t) > MOST_KNOWN)
+        int64_t most = cm_dtype_is_float(t->dtype) ? 1 : MOST_KNOWN;
+        if (!f->sol->in[i] || f->constant[i] || cm_tensor_elems(t) > most)
             continue;
         CM_TRY(bring_down(f->cx, f->c, f->s->plan->in[i].value, f->where[i]));
         size_t bytes = (size_t)cm_tensor_elems(t) * cm_dtype_size(t->dtype);

@@ -74,13 +74,29 @@ static void caches(void **state)
     check_all(texts, CM_COUNT(texts), 0, 8);
 }
 
+/* Tensors out of nothing. */
+static void made(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "@s = i64[3] {4,5,70}\ny = ConstantOfShape(@s)\nreturn y\n",
+        "x: f32[30,41]\ny = EyeLike(x)\nreturn y\n",
+        "x: i32[30,41]\ny = EyeLike(x) {k=3, dtype=10}\nreturn y\n",
+        "x: i32[30,11]\ny = EyeLike(x) {k=-7, dtype=7}\nreturn y\n",
+        "x: i32[30,11]\ny = EyeLike(x) {k=99, dtype=9}\nreturn y\n",
+        "@a = f32[] {1.5}\n@b = f32[] {300}\n@c = f32[] {0.3}\ny = Range(@a, @b, @c)\nreturn y\n",
+        "@a = f64[] {7}\n@b = f64[] {-300}\n@c = f64[] {-0.7}\ny = Range(@a, @b, @c)\nreturn y\n",
+        "@a = i64[] {-3}\n@b = i64[] {300}\n@c = i64[] {7}\ny = Range(@a, @b, @c)\nreturn y\n",
+        "@a = i16[] {30}\n@b = i16[] {-30}\n@c = i16[] {-2}\ny = Range(@a, @b, @c)\nreturn y\n",
+    };
+    check_all(texts, CM_COUNT(texts), 0, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_hot),
-        cmocka_unit_test(triangles),
-        cmocka_unit_test(reversed),
-        cmocka_unit_test(caches),
+        cmocka_unit_test(one_hot), cmocka_unit_test(triangles), cmocka_unit_test(reversed),
+        cmocka_unit_test(caches),  cmocka_unit_test(made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

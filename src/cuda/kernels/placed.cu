@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The output is [outer, n, inner] of ELEMENT, a plain word. Generated before this: ELEMENT, WIDE (nest.cuh) and RULE: 0
-// one hot, 1 triangle, 2 reversed, 3 cache; INDEX, and for the first REAL: indices are floats.
+// one hot, 1 triangle, 2 reversed, 3 cache, 4 fill, 5 eye, 6 range (ELEMENT has its own type then); INDEX; REAL: indices, or the
+// range, are floats.
 #include "common.cuh"
 #include "elements.cuh"
 #include "nest.cuh"
@@ -19,6 +20,9 @@ struct arguments {
     axis rows;      // TRIANGLE
     axis per_batch; // REVERSED: elements of a batch inside, else 0; CACHE: outer of a batch
     i64 diagonal, upper, inside, update;
+    u64 value; // FILL, EYE
+    double start, step;
+    i64 first, by;
 };
 
 struct place {
@@ -72,7 +76,7 @@ DEVICE ELEMENT value_at(const arguments &a, index e)
     const u64 from = p.at < length ? length - 1 - p.at : p.at;
     return a.x[((u64)p.outer * a.n.size + from) * a.inner.size + p.inner];
 }
-#else
+#elif RULE == 3
 DEVICE ELEMENT value_at(const arguments &a, index e)
 {
     const place p = place_of(a, e);
@@ -86,6 +90,23 @@ DEVICE ELEMENT value_at(const arguments &a, index e)
     at += a.circular && at < 0 ? n : 0;
     return at >= 0 && at < a.update ? a.more[((u64)p.outer * a.update + at) * a.inner.size + p.inner]
                                     : a.x[e];
+}
+#elif RULE == 6
+DEVICE ELEMENT value_at(const arguments &a, index e)
+{
+#if REAL
+    return element<ELEMENT>::put(__dadd_rn(a.start, __dmul_rn((double)e, a.step)));
+#else
+    return (ELEMENT)((u64)a.first + (u64)e * (u64)a.by);
+#endif
+}
+#else
+// As the word of its first bytes.
+DEVICE ELEMENT value_at(const arguments &a, index e)
+{
+    const place p = place_of(a, e);
+    const bool there = RULE == 4 || (i64)p.at - (i64)p.outer == a.diagonal;
+    return there ? *(const ELEMENT *)&a.value : ELEMENT();
 }
 #endif
 

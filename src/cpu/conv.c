@@ -129,23 +129,25 @@ double cm_conv_flops(const cm_conv *c)
 /* A thread is asked for no less, or handing it out and the caches' traffic take what is gained. */
 static const double LEAST_NS = 8000;
 
-void cm_conv_parallel(const cm_run *r, int64_t units, double share, cm_range_fn fn, void *arg)
+double cm_conv_ns(const cm_problem *p)
 {
-    double ns = cm_conv_flops(&r->p->as.conv) / cm_cpu_flops_per_ns(&r->p->target) * share;
+    return cm_conv_flops(&p->as.conv) / cm_cpu_flops_per_ns(&p->target);
+}
+
+void cm_conv_parallel(const cm_run *r, double ns, int64_t units, cm_range_fn fn, void *arg)
+{
     cm_parallel(r->threads, units, 1 + (int64_t)(LEAST_NS * (double)units / (ns + 1)), fn, arg);
 }
 
-int64_t cm_conv_slots(const cm_run *r, int64_t most, double share)
+int64_t cm_conv_slots(double ns, int64_t most)
 {
-    double ns = cm_conv_flops(&r->p->as.conv) / cm_cpu_flops_per_ns(&r->p->target) * share;
     return ns < 2 * LEAST_NS ? 1 : most;
 }
 
-double cm_conv_shared_ns(const cm_problem *p, double ns, double units)
+double cm_conv_shared(const cm_problem *p, double cost, double ns, double units)
 {
-    double most =
-        (double)(int64_t)(cm_conv_flops(&p->as.conv) / cm_cpu_flops_per_ns(&p->target) / LEAST_NS);
-    return ns / cm_cpu_speedup(p, units < most ? units : most);
+    double most = (double)(int64_t)(ns / LEAST_NS);
+    return cost / cm_cpu_speedup(p, units < most ? units : most);
 }
 
 double cm_conv_bytes(const cm_problem *p)

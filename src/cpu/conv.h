@@ -104,12 +104,14 @@ bool cm_conv_is_points(const cm_conv *c);
 double cm_conv_columns(int nr, int64_t n);
 double cm_conv_flops(const cm_conv *c);
 
-/* Units of the work of a problem, or of a share of it, among threads: each is asked for so much that it gains. */
-void cm_conv_parallel(const cm_run *r, int64_t units, double share, cm_range_fn fn, void *arg);
+double cm_conv_ns(const cm_problem *p); /* on one thread at the machine's peak */
+
+/* `ns` of work in units among threads: each is asked for so much that it gains. */
+void cm_conv_parallel(const cm_run *r, double ns, int64_t units, cm_range_fn fn, void *arg);
 /* Of that many units at most, one where it is not shared out: each has memory of its own. */
-int64_t cm_conv_slots(const cm_run *r, int64_t most, double share);
-/* What `ns` of work become so, for costs. */
-double cm_conv_shared_ns(const cm_problem *p, double ns, double units);
+int64_t cm_conv_slots(double ns, int64_t most);
+/* What a cost becomes so, where cm_conv_parallel is given `ns`. */
+double cm_conv_shared(const cm_problem *p, double cost, double ns, double units);
 double cm_conv_bytes(const cm_problem *p); /* of input, output and weights */
 
 /* Weights that are not constant are packed before each run, into the workspace. */

@@ -53,7 +53,8 @@ double cm_cpu_conv_depthwise_f32_cost(const cm_problem *p, const cm_knobs *k)
     double compute = cm_conv_flops(c) / (0.6 * lanes * cm_cpu_flops_per_ns(&p->target));
     double memory = cm_conv_bytes(p) / (2 * cm_cpu_bytes_per_ns(&p->target));
     double rows = (double)(c->n * c->out[0] * c->out[1]);
-    return 200 + cm_conv_shared_ns(p, compute > memory ? compute : memory, rows);
+    return 200 + cm_conv_shared(p, compute > memory ? compute : memory,
+                                cm_conv_ns(p) / CM_DEPTHWISE_PACE, rows);
 }
 
 size_t cm_cpu_conv_depthwise_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
@@ -208,5 +209,6 @@ void cm_cpu_conv_depthwise_f32_band(const cm_run *r, int64_t begin, int64_t end)
     int threads = cm_threads_count(r->threads);
     j.bands = threads > 1 ? cm_min_i64(j.rows, 4 * threads) : 1;
     double share = (double)j.rows / (double)cm_conv_rows(c);
-    cm_conv_parallel(r, j.bands * j.chunks, share, some_chunks, &j);
+    cm_conv_parallel(r, cm_conv_ns(p) / CM_DEPTHWISE_PACE * share, j.bands * j.chunks, some_chunks,
+                     &j);
 }

@@ -70,7 +70,7 @@ double cm_cpu_conv_depthwise_planes_f32_cost(const cm_problem *p, const cm_knobs
     double copy = planes * (double)copy_floats(c) * (c->stride[2] == 1 ? 0.1 : 0.8);
     double memory = cm_conv_bytes(p) / (4 * cm_cpu_bytes_per_ns(&p->target));
     double ns = compute + copy + memory + 20 * planes + 4 * lines;
-    return 200 + cm_conv_shared_ns(p, ns, planes);
+    return 200 + cm_conv_shared(p, ns, cm_conv_ns(p) / CM_DEPTHWISE_PACE, planes);
 }
 
 size_t cm_cpu_conv_depthwise_planes_f32_workspace(const cm_problem *p, const cm_knobs *k)
@@ -147,7 +147,8 @@ cm_status cm_cpu_conv_depthwise_planes_f32_run(const cm_run *r)
     }
     cm_conv_set_shifts(c, &j.s, 1, j.shift);
     int64_t threads = cm_min_i64(p->threads > 1 ? p->threads : 1, cm_threads_count(r->threads));
-    j.slots = cm_conv_slots(r, cm_min_i64(threads > 1 ? SLOTS * threads : 1, j.planes), 1);
-    cm_conv_parallel(r, j.slots, 1, some_slots, &j);
+    double ns = cm_conv_ns(p) / CM_DEPTHWISE_PACE;
+    j.slots = cm_conv_slots(ns, cm_min_i64(threads > 1 ? SLOTS * threads : 1, j.planes));
+    cm_conv_parallel(r, ns, j.slots, some_slots, &j);
     return CM_OK;
 }

@@ -92,7 +92,7 @@ double cm_cpu_conv_indirect_f32_cost(const cm_problem *p, const cm_knobs *k)
     double pointers = strips ? 0 : 0.3 * (double)(cm_conv_pixels(c) * cm_conv_taps(c) * c->groups);
     double memory = cm_conv_bytes(p) / (8 * cm_cpu_bytes_per_ns(&p->target)) + weights_ns(p, g);
     double pieces = (double)cm_conv_pixels(c) / g->mr * (double)c->c_out / g->nr;
-    return 200 + cm_conv_shared_ns(p, compute + memory + pointers, pieces);
+    return 200 + cm_conv_shared(p, compute + memory + pointers, cm_conv_ns(p), pieces);
 }
 
 static int64_t panel_floats(const cm_problem *p)
@@ -381,5 +381,5 @@ void cm_cpu_conv_indirect_f32_band(const cm_run *r, int64_t begin, int64_t end)
     }
     divide(&j, cm_threads_count(r->threads));
     double share = (double)j.pixels / (double)cm_conv_pixels(c);
-    cm_conv_parallel(r, j.blocks * j.splits * c->groups, share, some_units, &j);
+    cm_conv_parallel(r, cm_conv_ns(p) * share, j.blocks * j.splits * c->groups, some_units, &j);
 }

@@ -116,7 +116,7 @@ double cm_cpu_conv_lines_f32_cost(const cm_problem *p, const cm_knobs *k)
     bool meet = c->c_in * c->stride[2] % 1024 == 0;
     double compute = few * flops / ((meet ? 0.7 : 0.95) * cm_cpu_flops_per_ns(&p->target));
     double memory = cm_conv_bytes(p) / (8 * cm_cpu_bytes_per_ns(&p->target));
-    return 200 + cm_conv_shared_ns(p, compute + copies + pointers + memory, rows);
+    return 200 + cm_conv_shared(p, compute + copies + pointers + memory, cm_conv_ns(p), rows);
 }
 
 size_t cm_cpu_conv_lines_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
@@ -349,6 +349,7 @@ void cm_cpu_conv_lines_f32_band(const cm_run *r, int64_t begin, int64_t end)
     }
     j.units = c->groups * j.rows * j.f.pieces;
     double share = (double)j.rows / (double)cm_conv_rows(c);
-    j.slots = cm_conv_slots(r, cm_min_i64(threads > 1 ? SLOTS * threads : 1, j.units), share);
-    cm_conv_parallel(r, j.slots, share, some_slots, &j);
+    double ns = cm_conv_ns(p) * share;
+    j.slots = cm_conv_slots(ns, cm_min_i64(threads > 1 ? SLOTS * threads : 1, j.units));
+    cm_conv_parallel(r, ns, j.slots, some_slots, &j);
 }

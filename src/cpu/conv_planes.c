@@ -64,7 +64,8 @@ double cm_cpu_conv_planes_f32_cost(const cm_problem *p, const cm_knobs *k)
     double gathered =
         cm_conv_is_points(c) ? 0 : parts * (10 + elem * (double)cm_min_i64(g->nr, c->out[2]));
     double memory = cm_conv_bytes(p) / (4 * cm_cpu_bytes_per_ns(&p->target));
-    return 200 + cm_conv_shared_ns(p, compute + gathered + memory, pieces * (double)c->groups);
+    return 200 + cm_conv_shared(p, compute + gathered + memory, cm_conv_ns(p),
+                                pieces * (double)c->groups);
 }
 
 size_t cm_cpu_conv_planes_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
@@ -245,6 +246,6 @@ cm_status cm_cpu_conv_planes_f32_run(const cm_run *r)
     int64_t units = c->n * c->groups * j.panels, threads = cm_threads_count(r->threads);
     if (threads > 1 && units < 4 * threads)
         j.splits = cm_min_i64(j.tiles, cm_ceil_div(4 * threads, units));
-    cm_conv_parallel(r, units * j.splits, 1, some_units, &j);
+    cm_conv_parallel(r, cm_conv_ns(p), units * j.splits, some_units, &j);
     return CM_OK;
 }

@@ -72,7 +72,8 @@ double cm_cpu_conv_shifted_f32_cost(const cm_problem *p, const cm_knobs *k)
     double lines = (double)(c->n * c->groups * c->out[0] * c->out[1]);
     double tiles = lines * (double)(cm_gemm_tiles(c->c_out / c->groups, g->mr) *
                                     cm_ceil_div(c->out[2], g->nr));
-    return 200 + cm_conv_shared_ns(p, compute + copy + memory + 8 * tiles, lines / ROWS_AT_ONCE);
+    return 200 + cm_conv_shared(p, compute + copy + memory + 8 * tiles, cm_conv_ns(p),
+                                lines / ROWS_AT_ONCE);
 }
 
 size_t cm_cpu_conv_shifted_f32_workspace(const cm_problem *p, const cm_knobs *k)
@@ -165,6 +166,6 @@ cm_status cm_cpu_conv_shifted_f32_run(const cm_run *r)
     cm_conv_set_shifts(c, &j.s, c->c_in / c->groups, j.shift);
     memset(j.copy + c->n * c->c_in * j.s.plane, 0, CM_GEMM_MAX_NR * sizeof(float));
     cm_parallel(r->threads, c->n * c->c_in, 1 + 16384 / (j.s.plane + 1), copy_planes, &j);
-    cm_conv_parallel(r, c->n * c->groups * j.blocks, 1, some_blocks, &j);
+    cm_conv_parallel(r, cm_conv_ns(p), c->n * c->groups * j.blocks, some_blocks, &j);
     return CM_OK;
 }

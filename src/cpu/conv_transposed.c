@@ -87,7 +87,8 @@ double cm_cpu_conv_transposed_f32_cost(const cm_problem *p, const cm_knobs *k)
     double flops = cm_conv_flops(c) * whole * (1 + 2.0 * (double)c->groups / (double)c->c_in);
     double compute = flops / (0.9 * cm_cpu_flops_per_ns(&p->target));
     double memory = cm_conv_bytes(p) / (2 * cm_cpu_bytes_per_ns(&p->target));
-    return 500 + cm_conv_shared_ns(p, compute + memory, (double)cm_conv_pixels(c) / g->mr);
+    return 500 +
+           cm_conv_shared(p, compute + memory, cm_conv_ns(p), (double)cm_conv_pixels(c) / g->mr);
 }
 
 size_t cm_cpu_conv_transposed_f32_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)
@@ -297,6 +298,6 @@ cm_status cm_cpu_conv_transposed_f32_run(const cm_run *r)
     j.piece = cm_ceil_div(PIECE, c->stride[2]) * c->stride[2];
     j.pieces = cm_ceil_div(c->out[2], j.piece);
     int64_t units = c->n * c->groups * c->out[0] * c->stride[1] * j.blocks * j.pieces;
-    cm_conv_parallel(r, units, 1, some_units, &j);
+    cm_conv_parallel(r, cm_conv_ns(p), units, some_units, &j);
     return CM_OK;
 }

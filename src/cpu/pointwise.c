@@ -9,7 +9,7 @@
 enum {
     LONG_ROW = 256, /* columns from which on a tile is of one row */
     PIECE = 8192,   /* columns of a row that are handed to a thread at once */
-    THREAD_NS = 8000,
+    THREAD_NS = 4000,
     SHORT_AXIS = 8,   /* columns so few that others are looked for, ... */
     TURNED_AXIS = 64, /* and how many those must be */
 };

@@ -287,6 +287,8 @@ static void put_text(cm_buf *b, const cm_problem *p, const form *f)
     cm_buf_printf(b, "#define FAULTS %d\n", cm_cuda_program_fault(p->program, f->number) != NULL);
     if (f->cut)
         cm_buf_str(b, "#define CUT 1\n");
+    if (p->program->step[0].op == CM_PW_OPEN)
+        cm_buf_str(b, "#define OPEN 1\n");
     put_slots(b, "INPUTS", f->in, f->n_in);
     put_slots(b, "OUTPUTS", f->out, f->n_out);
 }

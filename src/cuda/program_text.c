@@ -72,6 +72,7 @@ static const form forms[CM_PW_ALL] = {
     [CM_PW_ASINH] = {"asinh(A)", NULL},
     [CM_PW_ACOSH] = {"acosh(A)", NULL},
     [CM_PW_ATANH] = {"atanh(A)", NULL},
+    [CM_PW_OPEN] = {"A", NULL},
     [CM_PW_CELU] = {"pw_celu(A, B)", NULL},
     [CM_PW_SHRINK] = {"A < -B ? A + C : A > B ? A - C : 0", NULL},
     [CM_PW_MOD] = {"pw_mod(A, B)", "pw_mod_whole(A, B)"},

@@ -80,6 +80,7 @@
     X(ACOSH, "acosh", 1)                                                                           \
     X(ATANH, "atanh", 1)                                                                           \
     X(CELU, "celu", 2)                                                                             \
+    X(OPEN, "open", 1)           /* itself, for 8 bits that do not saturate */                     \
     X(SHRINK, "shrink", 3)       /* x, lambda, bias */                                             \
     X(MOD, "mod", 2)             /* of the sign of the divisor */                                  \
     X(FMOD, "fmod", 2)           /* of the sign of the dividend */                                 \

@@ -377,7 +377,7 @@ static void whole_numbers_alone(void **state)
     check_alone("x: i32[40]\n@z = i32[2,1] {-1,-2}\ny = Pow(x, @z)\nreturn y\n", 0, 1, 1, 0);
 }
 
-/* Floats of 8 bits; what is too large becomes the largest. */
+/* Floats of 8 bits; what is too large becomes the largest, or stays so. */
 static void casts_of_bytes(void **state)
 {
     (void)state;
@@ -386,10 +386,11 @@ static void casts_of_bytes(void **state)
     static const int to_small[] = {17, 18, 19, 20}, to_others[] = {1, 10, 16, 11, 6};
     for (int s = 0; s < CM_COUNT(small); s++)
         for (int o = 0; o < CM_COUNT(others); o++)
-            for (int k = 0; k < 2; k++) {
+            for (int k = 0; k < 3; k++) {
                 char text[100];
-                snprintf(text, sizeof text, "x: %s[4,300]\ny = Cast(x) {to=%d}\nreturn y\n",
-                         k ? small[s] : others[o], k ? to_others[o] : to_small[s]);
+                snprintf(text, sizeof text,
+                         "x: %s[4,300]\ny = Cast(x) {to=%d, saturate=%d}\nreturn y\n",
+                         k == 1 ? small[s] : others[o], k == 1 ? to_others[o] : to_small[s], k < 2);
                 op_case c = op_case_of(text);
                 c.low = -700;
                 c.high = 700;

@@ -26,7 +26,7 @@ template <int FRACTION, int E_MIN, u32 MOST, u32 INFINITE, u32 NOT, bool UNSIGNE
         const float x = (float)(field ? low | 1u << FRACTION : low) * __uint_as_float((u32)(e + 127) << 23);
         return sign ? -x : x;
     }
-    // To the nearest even; what is too large becomes the largest.
+    // To the nearest even; what is too large becomes the largest, or, OPEN being defined, infinite.
     static __device__ __forceinline__ small_float of(float v)
     {
         small_float r;
@@ -38,7 +38,15 @@ template <int FRACTION, int E_MIN, u32 MOST, u32 INFINITE, u32 NOT, bool UNSIGNE
             const u32 half = 1u << (shift - 1), rest = m & (2 * half - 1), q = m >> shift;
             code = q + (rest > half || (rest == half && (q & 1)) ? 1 : 0) + ((u32)(scale - E_MIN) << FRACTION);
         }
+#ifdef OPEN
+        if (code > MOST && UNSIGNED_ZERO) {
+            r.bits = NOT;
+            return r;
+        }
+        code = code > MOST ? INFINITE : code;
+#else
         code = code > MOST ? MOST : code;
+#endif
         r.bits = (u8)(v != v ? (UNSIGNED_ZERO ? NOT : NOT | sign) : UNSIGNED_ZERO && code == 0 ? 0 : code | sign);
         return r;
     }

@@ -11,7 +11,7 @@
 //   INPUTS(X)     X(slot, operand, element, mode)
 //   OUTPUTS(X)    X(slot, result, element, mode)
 //   FAULTS        1: the program has one more result, not 0 where data are such that there is none
-//   N_INPUTS, N_OUTPUTS, WIDE (nest.cuh), CUT (elements.cuh)
+//   N_INPUTS, N_OUTPUTS, WIDE (nest.cuh), CUT, OPEN (elements.cuh)
 #include "common.cuh"
 #include "elements.cuh"
 #include "nest.cuh"

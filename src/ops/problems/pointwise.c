@@ -110,9 +110,19 @@ static bool all_are(const cm_problem *p, bool (*is)(cm_dtype t))
     return true;
 }
 
+/* A Cast to 8 bits whose results may be infinite. */
+static bool stays_open(const cm_op *op, const void *attr, const cm_problem *p)
+{
+    bool cast = op->id == CM_OP_CAST || op->id == CM_OP_CAST_LIKE;
+    return cast && p->out[0] && cm_dtype_size(p->out[0]->dtype) == 1 &&
+           cm_dtype_is_float(p->out[0]->dtype) && !cm_attr_int(op, attr, "saturate");
+}
+
 static int instruction_alone(const cm_op *op, const void *attr, const cm_problem *p)
 {
     int found = -1;
+    if (stays_open(op, attr, p))
+        return CM_PW_OPEN;
     for (int i = 0; i < CM_COUNT(alone); i++)
         if (alone[i].op == op->id)
             found = all_are(p, cm_dtype_is_integer) ? alone[i].whole
@@ -154,10 +164,6 @@ bool cm_problem_elementwise(cm_arena *arena, const cm_op *op, const void *attr, 
     int n = 0;
     if (!program || p->n_in > CM_PROGRAM_MAX || p->epilogue)
         return false;
-    bool cast = op->id == CM_OP_CAST || op->id == CM_OP_CAST_LIKE;
-    if (cast && p->out[0] && cm_dtype_size(p->out[0]->dtype) == 1 &&
-        cm_dtype_is_float(p->out[0]->dtype) && !cm_attr_int(op, attr, "saturate"))
-        return false; /* for tactics, what is too large becomes the largest number */
     memset(program, 0, sizeof *program);
     for (int i = 0; i < p->n_in; i++) {
         if (op->id == CM_OP_CLIP && i > 0)

@@ -6,6 +6,7 @@
  * CM_BF16_K, else from a copy with zeros behind. Sums go to a buffer and from there through the epilogue, tile by
  * tile where it is of a common form. */
 #include <string.h>
+#include <xmmintrin.h>
 
 #include "base/cpu.h"
 #include "base/size.h"
@@ -50,7 +51,7 @@ const char *cm_cpu_matmul_amx_reject(const cm_problem *p)
  * rows of A as often as it comes to others. Many pieces suffer less when a thread is held up. */
 static double grid_ns(const layout *l, int64_t rows, int64_t cols, int threads)
 {
-    const double byte_ns = 1 / 15.0, piece_ns = 500, held_up = 0.08;
+    const double byte_ns = 1 / 15.0, piece_ns = 500, held_up = 0.25;
     double rounds = (double)cm_ceil_div(l->v.n_batch * rows * cols, threads);
     double tiles = (double)cm_ceil_div(l->tiles, rows),
            panels = (double)cm_ceil_div(l->panels, cols);
@@ -186,10 +187,22 @@ static void add_alpha(const job *j, float *c, int64_t ld, int64_t m, int64_t n)
             c[x * ld + y] *= alpha;
 }
 
+/* The next rows of A, which other threads wrote, while these are multiplied with their first panel; the first of all at
+ * once. They lie one after the other. */
+static void ask_for_rows(const layout *l, cm_bf16_tile *t, bool first, bool more)
+{
+    const char *rows = (const char *)t->a;
+    int64_t bytes = l->g->mr * l->k * 2;
+    for (int64_t i = 0; first && i < t->m * l->k * 2; i += 64)
+        _mm_prefetch(rows + i, _MM_HINT_T1);
+    t->ahead = rows + bytes;
+    t->ahead_lines = more ? l->g->mr : 0;
+}
+
 /* Rows [i, i + m) by panels [panel, end), at most GROUP of them. Whole tiles come first: AMX is set up for those. The
- * next panel is asked for meanwhile. */
+ * next panel is asked for meanwhile, or at first (`cold`) the next rows. */
 static void block(const job *j, const cm_matmul_at *at, const uint16_t *a, int64_t lda, int64_t i,
-                  int64_t m, int64_t panel, int64_t end, float *c)
+                  int64_t m, int64_t panel, int64_t end, bool cold, float *c)
 {
     const layout *l = &j->l;
     const cm_matmul *s = &l->v.s;
@@ -197,15 +210,18 @@ static void block(const job *j, const cm_matmul_at *at, const uint16_t *a, int64
     const uint16_t *b =
         (const uint16_t *)j->r->in[l->v.b] + at->b / (s->k * s->n) * l->panels * size;
     int64_t ld = j->fast ? CM_BF16_NR : GROUP * CM_BF16_NR, n = cm_min_i64(s->n, end * CM_BF16_NR);
-    cm_bf16_tile t = {.k = l->k, .lda = lda, .ldc = ld, .ahead_lines = (int)cm_ceil_div(32, tiles)};
+    cm_bf16_tile t = {.k = l->k, .lda = lda, .ldc = ld};
     for (int64_t q = panel; q < end; q++) {
         int64_t col = q * CM_BF16_NR;
         t.b = b + q * size;
         t.ahead = t.b + (q + 1 < l->panels ? size : 0);
+        t.ahead_lines = (int)cm_ceil_div(32, tiles);
         for (int64_t row = 0; row < m; row += mr) {
             t.m = cm_min_i64(mr, m - row);
             t.a = a + row * lda;
             t.c = j->fast ? c : c + row * ld + (q - panel) * CM_BF16_NR;
+            if (cold && q == panel && lda == l->k)
+                ask_for_rows(l, &t, row == 0, row + mr < m);
             l->g->tile(&t);
             t.ahead = (const char *)t.ahead + l->k / CM_BF16_K * t.ahead_lines * 64;
             if (j->fast)
@@ -243,7 +259,8 @@ static void piece(void *arg, int64_t worker, int64_t batch, int64_t row, int64_t
             lda = l->k;
         }
         for (int64_t q = panel; q < end; q += GROUP)
-            block(j, &at, a, lda, i, m, q, cm_min_i64(end, q + GROUP), (float *)scratch);
+            block(j, &at, a, lda, i, m, q, cm_min_i64(end, q + GROUP), q == panel && l->in_place,
+                  (float *)scratch);
     }
     if (l->g->end)
         l->g->end();

@@ -7,7 +7,6 @@
  * convolution of points needs no gathering. A row then meets panels of weights (gemm_half.h), whose sums go to
  * a buffer and from there through the epilogue, tile by tile where it is of a common form. */
 #include <emmintrin.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/cpu.h"
@@ -34,6 +33,39 @@ typedef struct {
     size_t a_bytes, c_bytes;
 } layout;
 
+/* How long units of `tiles` tiles of pixels and a split's panels take: a thread's one after the other, and its panels, which
+ * come from a far cache once. */
+static double units_ns(const layout *l, int64_t tiles, int64_t splits, int threads)
+{
+    const double byte_ns = 1 / 15.0, gather_ns = 0.04, unit_ns = 300, held_up = 0.25;
+    int64_t blocks = cm_ceil_div(cm_conv_pixels(l->c), tiles * l->g->mr) * l->c->groups;
+    double rounds = (double)cm_ceil_div(blocks * splits, threads);
+    double panels = (double)cm_ceil_div(l->panels, splits), k = (double)l->k;
+    double rows = (double)(tiles * l->g->mr) * k;
+    double unit = (double)tiles * panels * k / CM_BF16_K * l->g->square_ns +
+                  rows * (l->points ? 2 * byte_ns : gather_ns) + unit_ns;
+    double ranges = 1 + (double)splits / threads;
+    return rounds * unit * (1 + held_up / rounds) + ranges * panels * k * CM_BF16_NR * 2 * byte_ns;
+}
+
+static void cut(layout *l, int threads)
+{
+    int64_t most = cm_max_i64(1, cm_min_i64(4, BLOCK_ELEMS / l->k / l->g->mr));
+    double best = 0;
+    for (int64_t tiles = most; tiles >= 1; tiles /= 2) {
+        for (int64_t splits = 1; splits <= (threads > 1 ? l->panels : 1); splits *= 2) {
+            double ns = units_ns(l, tiles, splits, threads);
+            if (best > 0 && ns >= best)
+                continue;
+            best = ns;
+            l->rows = tiles * l->g->mr;
+            l->splits = splits;
+        }
+    }
+    l->blocks = cm_ceil_div(cm_conv_pixels(l->c), l->rows);
+    l->units = l->blocks * l->c->groups * l->splits;
+}
+
 static void lay_out(const cm_problem *p, const cm_gemm_bf16_kernel *g, layout *l)
 {
     const cm_conv *c = &p->as.conv;
@@ -42,17 +74,7 @@ static void lay_out(const cm_problem *p, const cm_gemm_bf16_kernel *g, layout *l
     l->k = cm_ceil_div(l->sums, CM_BF16_K) * CM_BF16_K;
     l->panels = cm_ceil_div(l->c_out, CM_BF16_NR);
     l->points = cm_conv_is_points(c) && l->k == l->sums;
-    int64_t pixels = cm_conv_pixels(c);
-    l->rows = cm_max_i64(1, cm_min_i64(4, BLOCK_ELEMS / l->k / g->mr)) * g->mr;
-    l->blocks = cm_ceil_div(pixels, l->rows);
-    while (l->rows > g->mr && l->blocks * c->groups < 3 * p->threads) {
-        l->rows -= g->mr;
-        l->blocks = cm_ceil_div(pixels, l->rows);
-    }
-    int64_t units = l->blocks * c->groups;
-    l->splits =
-        units < 3 * p->threads ? cm_min_i64(l->panels, cm_ceil_div(3 * p->threads, units)) : 1;
-    l->units = units * l->splits;
+    cut(l, p->threads);
     l->workers = (int)cm_max_i64(1, cm_min_i64(p->threads, l->units));
     l->a_bytes = l->points ? 0 : cm_round_up((size_t)(l->rows * l->k) * sizeof(uint16_t), 64);
     l->c_bytes = (size_t)(l->rows * GROUP * CM_BF16_NR) * sizeof(float);
@@ -147,7 +169,6 @@ typedef struct {
     cm_epilogue_plan plan;
     bool fast; /* `finish` is all there is to do with sums, the bias with it */
     cm_bf16_finish finish;
-    atomic_llong next; /* unit that nobody has taken */
 } job;
 
 /* memcpy, for what is mostly some dozens of bytes. */
@@ -278,8 +299,8 @@ static void block(const job *j, int64_t group, const uint16_t *a, int64_t lda, i
 static void one_unit(const job *j, int64_t unit, char *scratch)
 {
     const layout *l = &j->l;
-    int64_t split = unit % l->splits, group = unit / l->splits % l->c->groups;
-    int64_t pixel = unit / l->splits / l->c->groups * l->rows;
+    int64_t pixel = unit % l->blocks * l->rows, split = unit / l->blocks % l->splits;
+    int64_t group = unit / l->blocks / l->splits;
     int64_t m = cm_min_i64(l->rows, cm_conv_pixels(l->c) - pixel), lda = l->k;
     const uint16_t *x = (const uint16_t *)j->r->in[0] + group * l->c_in, *a;
     if (l->points) {
@@ -297,20 +318,18 @@ static void one_unit(const job *j, int64_t unit, char *scratch)
         block(j, group, a, lda, pixel, m, q, cm_min_i64(end, q + GROUP), (float *)scratch);
 }
 
-/* Each worker has scratch of its own and takes units as long as there are. */
-static void work(void *arg, int64_t begin, int64_t end)
+/* Units follow each other with the same panels, so that a thread's share of them mostly has one range of those. */
+static void work(void *arg, int thread, int64_t begin, int64_t end)
 {
-    job *j = arg;
+    const job *j = arg;
     const layout *l = &j->l;
-    for (int64_t worker = begin; worker < end; worker++) {
-        char *scratch = (char *)j->r->workspace + (size_t)worker * (l->a_bytes + l->c_bytes);
-        if (l->g->begin)
-            l->g->begin();
-        for (int64_t u; (u = atomic_fetch_add(&j->next, 1)) < l->units;)
-            one_unit(j, u, scratch);
-        if (l->g->end)
-            l->g->end();
-    }
+    char *scratch = (char *)j->r->workspace + (size_t)thread * (l->a_bytes + l->c_bytes);
+    if (l->g->begin)
+        l->g->begin();
+    for (int64_t u = begin; u < end; u++)
+        one_unit(j, u, scratch);
+    if (l->g->end)
+        l->g->end();
 }
 
 static size_t workspace(const cm_problem *p, const cm_gemm_bf16_kernel *g)
@@ -328,7 +347,7 @@ static cm_status run(const cm_run *r, const cm_gemm_bf16_kernel *g)
     j.fast = cm_bf16_finish_of(&j.plan, &j.finish) && !(j.l.c->bias && j.finish.c.bias.data);
     if (j.l.c->bias)
         j.finish.c.bias = (cm_chain_operand){r->in[2], CM_BF16, 0};
-    cm_parallel(r->threads, j.l.workers, 1, work, &j);
+    cm_parallel_numbered(r->threads, j.l.workers, j.l.units, work, &j);
     return CM_OK;
 }
 

@@ -21,6 +21,7 @@ static const cm_tactic rows[] = {
     CM_ROW(conv_transposed_f32, GENERIC, ALL(conv_transposed_f32)),
     CM_ROW(conv_amx, AMX, ALL(conv_amx)),
     CM_ROW(conv_bf16, AVX512, ALL(conv_bf16)),
+    CM_ROW(conv_depthwise_half, GENERIC, ALL(conv_depthwise_half)),
     CM_ROW(conv_half, GENERIC, ALL(conv_half), CM_HAS_KNOBS(conv_half)),
 };
 /* clang-format on */

@@ -25,6 +25,7 @@ CONV_TACTIC(conv_planes_f32);
 CONV_TACTIC(conv_transposed_f32);
 CONV_TACTIC(conv_amx);
 CONV_TACTIC(conv_bf16);
+CONV_TACTIC(conv_depthwise_half);
 CONV_TACTIC(conv_half);
 #undef CONV_TACTIC
 /* Packs as conv_planes_f32 does. */

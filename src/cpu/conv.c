@@ -127,7 +127,7 @@ double cm_conv_flops(const cm_conv *c)
     return products;
 }
 
-/* A thread is asked for no less, or handing it out and the caches' traffic take what is gained. */
+/* Of two threads each is asked for no less, or handing it out and the caches' traffic take what is gained. */
 static const double LEAST_NS = 8000;
 
 double cm_conv_ns(const cm_problem *p)
@@ -137,7 +137,9 @@ double cm_conv_ns(const cm_problem *p)
 
 void cm_conv_parallel(const cm_run *r, double ns, int64_t units, cm_range_fn fn, void *arg)
 {
-    cm_parallel(r->threads, units, 1 + (int64_t)(LEAST_NS * (double)units / (ns + 1)), fn, arg);
+    double piece = cm_cpu_piece_ns(LEAST_NS, cm_threads_count(r->threads));
+    int64_t grain = ns < 2 * LEAST_NS ? units : 1 + (int64_t)(piece * (double)units / ns);
+    cm_parallel(r->threads, units, grain, fn, arg);
 }
 
 int64_t cm_conv_slots(double ns, int64_t most)
@@ -147,7 +149,8 @@ int64_t cm_conv_slots(double ns, int64_t most)
 
 double cm_conv_shared(const cm_problem *p, double cost, double ns, double units)
 {
-    double most = (double)(int64_t)(ns / LEAST_NS);
+    double most =
+        ns < 2 * LEAST_NS ? 1 : (double)(int64_t)(ns / cm_cpu_piece_ns(LEAST_NS, p->threads));
     return cost / cm_cpu_speedup(p, units < most ? units : most);
 }
 

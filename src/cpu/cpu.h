@@ -77,6 +77,13 @@ double cm_cpu_bytes_per_ns(const cm_target *t);
 /* How well n pieces of work split among the problem's threads: the factor by which they help. */
 double cm_cpu_speedup(const cm_problem *p, double pieces);
 
+/* What a piece of work must take so that handing it out gains, from what it must be between two threads: many threads
+ * together gain more by one that takes part than it costs. */
+static inline double cm_cpu_piece_ns(double between_two, int threads)
+{
+    return threads > 4 ? 0.4 * between_two : between_two;
+}
+
 /* Do n units split among threads without one that has a noticeable part more than others? */
 static inline bool cm_cpu_even(int64_t n, int64_t threads)
 {

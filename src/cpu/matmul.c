@@ -180,7 +180,7 @@ void cm_matmul_part_done(void *part, int64_t i, int64_t j, int64_t m, int64_t n)
         cm_epilogue_tile(&p->out->plan, row + q * step, p->j + j, 1, n, x + q * p->ld, p->ld);
 }
 
-/* A piece takes at least this long, or handing it out costs more than it gains. */
+/* Of two threads each piece takes at least this long, or handing it out costs more than it gains. */
 static const double PIECE_NS = 7500;
 enum { PIECES_PER_THREAD = 4 }; /* so that a thread that is held up does not hold up the others */
 
@@ -188,8 +188,8 @@ cm_matmul_grid cm_matmul_cut(int64_t batch, int64_t m_units, int64_t n_units, bo
                              double total_ns, int threads)
 {
     cm_matmul_grid g = {batch, 1, 1, 1};
-    double most = total_ns / PIECE_NS;
-    if (threads <= 1 || most < 2)
+    double most = total_ns / cm_cpu_piece_ns(PIECE_NS, threads);
+    if (threads <= 1 || total_ns < 2 * PIECE_NS)
         return g;
     int64_t want = (int64_t)threads * PIECES_PER_THREAD;
     if (most < (double)want)

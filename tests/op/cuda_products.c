@@ -226,6 +226,17 @@ static void activations_of_halves(void **state)
     }
 }
 
+/* GELU comes from -0.17 to nothing below zero: in small intervals every result is compared with its like. Two steps of float16, whose
+ * results below -4.5 are a few of its least steps, and of bfloat16. */
+static void gelu_below_zero(void **state)
+{
+    (void)state;
+    for (double x = -4.5; x < 0 && runs(); x += 0.25)
+        activate("f16", "gelu", x, x + 0.25, 0, 2e-3);
+    for (double x = -8; x < 0 && runs(); x += 0.5)
+        activate("bf16", "gelu", x, x + 0.25, 0, 1.6e-2);
+}
+
 static void products_of_few_rows(void **state)
 {
     (void)state;
@@ -315,6 +326,7 @@ int main(void)
         cmocka_unit_test(products_of_few_rows),
         cmocka_unit_test(products_in_whole_lines),
         cmocka_unit_test(activations_of_halves),
+        cmocka_unit_test(gelu_below_zero),
         cmocka_unit_test(products_of_floats_with_a_bias),
         cmocka_unit_test(convolutions_of_both_readings),
         cmocka_unit_test(convolutions_that_add),

@@ -86,7 +86,7 @@ int cm_cuda_conv_bulk_knobs(const cm_problem *p, cm_knobs *out)
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
     cm_extent e = extent_of(p);
-    return cm_wgmma_choose(&g, &e, false, out);
+    return cm_wgmma_choose(&g, &e, CM_WGMMA_IMAGES, out);
 }
 
 static const double WALK_NS = 500; /* what walking takes at first, beside plain copies */
@@ -209,7 +209,7 @@ cm_status cm_cuda_conv_bulk_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, con
     s->args.added_moves = s->whole.added.dims[2] > 1;
     cm_wgmma_room room = cm_wgmma_room_of(&g, &w, false, &s->whole);
     s->grid = (cm_grid){.blocks = {(unsigned)cm_wgmma_blocks(&g, &w, &e)},
-                        .threads = {w.per_multiprocessor == 1 ? 384 : 288},
+                        .threads = {cm_wgmma_threads(&w)},
                         .cluster = (unsigned)(w.splits > 1 ? w.splits : w.together),
                         .shared = room.bytes,
                         .overlaps = true};

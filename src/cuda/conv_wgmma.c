@@ -35,7 +35,7 @@ int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
     cm_extent e = cm_gpu_conv_extent(p);
-    return cm_wgmma_choose(&g, &e, true, out);
+    return cm_wgmma_choose(&g, &e, CM_WGMMA_PLAIN, out);
 }
 
 /* What gathering takes beside the products: at first, and for each tile of k. */

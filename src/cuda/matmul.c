@@ -155,10 +155,20 @@ cm_extent cm_gpu_product_extent(const cm_problem *p, const cm_gpu_product *v)
     for (int i = 0; i < 2; i++)
         bytes += (double)cm_tensor_elems(p->in[i]) * element;
     bytes += (double)cm_tensor_elems(p->out[0]) * (double)cm_dtype_size(p->out[0]->dtype);
-    for (int i = 0; p->epilogue && i < p->n_operands; i++)
+    int added = 0;
+    for (int i = 0; p->epilogue && i < p->n_operands; i++) {
         bytes +=
             (double)cm_tensor_elems(p->operands[i]) * (double)cm_dtype_size(p->operands[i]->dtype);
-    return (cm_extent){v->arithmetic,         v->s.m,  v->s.n, v->s.k,
-                       v->matrices,           element, bytes,  a.whole && b.whole ? 1 : 10,
-                       cm_extent_functions(p)};
+        added += cm_tensor_elems(p->operands[i]) == cm_tensor_elems(p->out[0]);
+    }
+    return (cm_extent){v->arithmetic,
+                       v->s.m,
+                       v->s.n,
+                       v->s.k,
+                       v->matrices,
+                       element,
+                       bytes,
+                       a.whole && b.whole ? 1 : 10,
+                       cm_extent_functions(p),
+                       added};
 }

@@ -115,7 +115,7 @@ int cm_cuda_matmul_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     cm_gpu_product v;
     product_of(p, &v);
     cm_extent e = cm_gpu_product_extent(p, &v);
-    return cm_wgmma_choose(&g, &e, false, out);
+    return cm_wgmma_choose(&g, &e, CM_WGMMA_ALL, out);
 }
 
 double cm_cuda_matmul_wgmma_cost(const cm_problem *p, const cm_knobs *k)
@@ -200,7 +200,7 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
     bool b_across = cm_gpu_product_reading(&v, &v.s.b, e.element).across;
     cm_wgmma_room room = cm_wgmma_room_of(&g, &w, b_across, &s->whole);
     s->grid = (cm_grid){.blocks = {(unsigned)cm_wgmma_blocks(&g, &w, &e)},
-                        .threads = {w.per_multiprocessor == 1 ? 384 : 288},
+                        .threads = {cm_wgmma_threads(&w)},
                         .cluster = (unsigned)(w.splits > 1 ? w.splits : w.together),
                         .shared = room.bytes,
                         .overlaps = true};

@@ -28,6 +28,7 @@ typedef struct cm_extent {
     double bytes;  /* read and written in device memory at the least */
     double slow;   /* factor of loading elements one by one; 1: whole chunks */
     int functions; /* elementary ones that the epilogue computes of each result */
+    int added;     /* matrices as large as the results that it adds to them */
 } cm_extent;
 int cm_extent_functions(const cm_problem *p);
 

@@ -6,22 +6,36 @@
 
 static const struct {
     cm_wgmma w;
-    double efficiency; /* of the matrix units, between beginning and end of a tile */
+    double slow;       /* factor of the time of its tiles, over what the model knows */
+    double meeting_ns; /* of splits */
 } settings[] = {
-    {{256, 4, 1, 1, 128, 0, 1}, 1.00}, {{192, 5, 1, 1, 128, 0, 1}, 1.06},
-    {{128, 6, 1, 1, 128, 0, 1}, 0.97}, {{256, 4, 1, 2, 128, 0, 1}, 0.99},
-    {{64, 8, 1, 1, 128, 0, 1}, 0.85},  {{128, 3, 2, 1, 128, 0, 1}, 0.76},
-    {{64, 4, 2, 1, 128, 0, 1}, 0.67},  {{128, 4, 1, 1, 256, 0, 1}, 0.99},
-    {{160, 5, 1, 1, 128, 0, 1}, 0.80}, {{224, 4, 1, 1, 128, 0, 1}, 0.91},
-    {{64, 8, 1, 1, 128, 0, 2}, 0.85},  {{64, 8, 1, 1, 128, 0, 4}, 0.85},
-    {{128, 6, 1, 1, 128, 0, 2}, 0.95}, {{128, 6, 1, 1, 128, 0, 3}, 0.95},
-    {{128, 6, 1, 1, 128, 0, 4}, 0.95}, {{128, 6, 1, 1, 128, 1, 1}, 0.80},
-    {{256, 5, 1, 2, 64, 1, 1}, 0.80},  {{128, 8, 1, 1, 64, 1, 1}, 0.85},
+    {{256, 4, 1, 1, 128, 0, 1}, 1.00, 0},    {{192, 5, 1, 1, 128, 0, 1}, 1.00, 0},
+    {{128, 6, 1, 1, 128, 0, 1}, 1.05, 0},    {{256, 4, 1, 2, 128, 0, 1}, 1.00, 0},
+    {{96, 8, 1, 1, 128, 0, 1}, 1.00, 0},     {{64, 8, 1, 1, 128, 0, 1}, 1.00, 0},
+    {{128, 4, 1, 1, 256, 0, 1}, 1.03, 0},    {{192, 4, 1, 1, 192, 0, 1}, 1.00, 0},
+    {{128, 5, 1, 1, 192, 0, 1}, 1.00, 0},    {{160, 5, 1, 1, 128, 0, 1}, 1.25, 0},
+    {{224, 4, 1, 1, 128, 0, 1}, 1.40, 0},    {{128, 3, 2, 1, 128, 0, 1}, 1.40, 0},
+    {{64, 4, 2, 1, 128, 0, 1}, 1.40, 0},     {{192, 5, 1, 1, 128, 1, 1}, 1.00, 0},
+    {{128, 6, 1, 1, 128, 1, 1}, 1.10, 0},    {{256, 5, 1, 2, 64, 1, 1}, 1.15, 0},
+    {{128, 8, 1, 1, 64, 1, 1}, 1.20, 0},     {{64, 8, 1, 1, 128, 0, 2}, 1.00, 1850},
+    {{64, 8, 1, 1, 128, 0, 4}, 1.00, 2250},  {{64, 8, 1, 1, 128, 0, 8}, 1.00, 2500},
+    {{96, 8, 1, 1, 128, 0, 2}, 1.00, 2100},  {{96, 8, 1, 1, 128, 0, 4}, 1.00, 2350},
+    {{128, 6, 1, 1, 128, 0, 2}, 1.05, 2000}, {{128, 6, 1, 1, 128, 0, 4}, 1.05, 4700},
 };
 
 cm_wgmma cm_wgmma_of_knobs(const cm_knobs *k)
 {
     return (cm_wgmma){k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5], k->v[6]};
+}
+
+int cm_wgmma_groups(const cm_wgmma *w)
+{
+    return w->rows == 192 ? 3 : 2;
+}
+
+unsigned cm_wgmma_threads(const cm_wgmma *w)
+{
+    return (unsigned)cm_wgmma_groups(w) * 128 + (w->per_multiprocessor == 1 ? 128 : 32);
 }
 
 int64_t cm_wgmma_places(const cm_wgmma *w, const cm_extent *e)
@@ -40,20 +54,26 @@ int64_t cm_wgmma_blocks(const cm_gpu_facts *g, const cm_wgmma *w, const cm_exten
 cm_wgmma_room cm_wgmma_room_of(const cm_gpu_facts *g, const cm_wgmma *w, bool b_across,
                                const cm_whole *whole)
 {
-    enum { WARPS = 8, LINES = 8, ALIGN = 1024, BARRIER = 8, TURNS = 2 * BARRIER, LEAST = 4 };
+    enum { LINES = 8, ALIGN = 1024, BARRIER = 8, TURNS = 3 * BARRIER, LEAST = 4 };
+    int warps = cm_wgmma_groups(w) * 4;
     /* A multiprocessor has 1 KiB more for each block than blocks can ask for. */
     size_t most = (size_t)((g->shared_bytes + 1024) / w->per_multiprocessor - 1024) - ALIGN;
     int columns = b_across ? (w->n + 63) / 64 * 64 : w->n;
     size_t stage = (size_t)((w->rows + columns) * CM_WGMMA_LINE + 2 * BARRIER);
     size_t part = w->per_multiprocessor == 1 && w->n % 64 == 0 ? 64 : 32;
     cm_wgmma_room r = {.stages = w->stages};
-    size_t out = WARPS * LINES * (part + 8) * sizeof(float),
-           slot = (size_t)(WARPS * (16 * whole->line + BARRIER));
+    size_t out = (size_t)warps * LINES * (part + 8) * sizeof(float),
+           slot = (size_t)(warps * (16 * whole->line + BARRIER));
+    if (w->splits > 1) { /* as kernels/meeting.cuh has it */
+        int share = (w->n / 8 + w->splits - 1) / w->splits * 8;
+        int pitch = share + (share % 16 ? 0 : 8);
+        out = (size_t)(w->splits * w->rows * pitch) * sizeof(float);
+    }
     if (whole->is) {
         int parts =
-            w->rows * w->n * whole->size / (WARPS * 16 * whole->line) * (w->alternate ? 2 : 1);
+            w->rows * w->n * whole->size / (warps * 16 * whole->line) * (w->alternate ? 2 : 1);
         int least = w->per_multiprocessor == 1 && w->stages > LEAST ? LEAST : w->stages;
-        out = (size_t)(WARPS * whole->vectors * w->n * whole->size);
+        out = (size_t)(warps * whole->vectors * w->n * whole->size);
         r.slots = whole->matrix >= 0 ? parts : parts < 2 ? 1 : 2;
         while (r.slots > 1 && (size_t)least * stage + out + (size_t)r.slots * slot > most)
             r.slots--;
@@ -65,67 +85,125 @@ cm_wgmma_room cm_wgmma_room_of(const cm_gpu_facts *g, const cm_wgmma *w, bool b_
     return r;
 }
 
-/* What a multiprocessor needs to hand out one result, beside that for each function of it; a block to begin; splits to meet, beside
- * that for each of them and each column. */
-static const double RESULT_NS = 0.02, FUNCTION_NS = 0.03, BEGIN_NS = 500;
-static const double MEETING_NS = 500, COLUMN_NS = 11;
+/* Of one multiprocessor, in ns: to hand out a result, beside that for each matrix that is added to it and each function of it; where
+ * the other warp group multiplies meanwhile. */
+static const double RESULT_NS = 0.066, ADDED_NS = 0.055, FUNCTION_NS = 0.055;
+static const double BESIDE_RESULT_NS = 0.028, BESIDE_FUNCTION_NS = 0.08;
+static const double BEGIN_SHARE = 0.63;     /* of the time of a launch */
+static const double MEETING_ADDED_NS = 700; /* where splits meet and a matrix is added */
+static const double SHARED_BYTES_NS = 257;  /* of shared memory, in a ns */
+/* What products and bulk copies reach of the facts' rates, on a GPU that has nothing else to do and on one that is full. */
+static const double PRODUCTS[] = {1.25, 1.15}, COPIES[] = {3.9, 2.73};
 
-static double efficiency_of(const cm_wgmma *w)
+/* The setting's row; that of another number of splits where there is none. -1: not one of them. */
+static int row_of(const cm_wgmma *w)
 {
+    int found = -1;
     for (int i = 0; i < CM_COUNT(settings); i++) {
         const cm_wgmma *s = &settings[i].w;
-        if (s->n == w->n && s->together == w->together && s->rows == w->rows &&
-            s->alternate == w->alternate && s->per_multiprocessor == w->per_multiprocessor)
-            return settings[i].efficiency;
+        bool same = s->n == w->n && s->together == w->together && s->rows == w->rows &&
+                    s->alternate == w->alternate && s->per_multiprocessor == w->per_multiprocessor;
+        if (same && (s->splits == w->splits || found < 0))
+            found = i;
     }
-    return 0.6;
+    return found;
+}
+static double slow_of(const cm_wgmma *w)
+{
+    int row = row_of(w);
+    return row < 0 ? 1.5 : settings[row].slow;
+}
+static double meeting_of(const cm_wgmma *w)
+{
+    static const double OTHERS_NS = 5000;
+    int row = row_of(w);
+    return row >= 0 && settings[row].w.splits == w->splits ? settings[row].meeting_ns : OTHERS_NS;
+}
+
+static double between(const double *ends, double share)
+{
+    return ends[0] + (ends[1] - ends[0]) * share;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* One multiprocessor's time for a step of 128 bytes of k: products; copies into shared memory, those that two blocks share count
+ * three quarters; reading and writing that memory, B for each 64 rows. */
+typedef struct {
+    double products, copies;
+} step_time;
+
+static step_time step_of(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e, double busy)
+{
+    double tflops = e->arithmetic == CM_ARITHMETIC_TF32 ? g->tf32_tflops : g->half_tflops;
+    double rate = tflops * 1000 / g->multiprocessors * between(PRODUCTS, busy);
+    double in = g->read_gbs / g->multiprocessors * between(COPIES, busy);
+    double k = (double)CM_WGMMA_LINE / e->element, line = CM_WGMMA_LINE;
+    double a = w->rows * line, b = w->n * line, read = a + w->rows / 64 * b;
+    return (step_time){larger(2.0 * w->rows * w->n * k / rate, (a + b + read) / SHARED_BYTES_NS) *
+                           slow_of(w),
+                       (a + (w->together > 1 ? 0.75 : 1) * b) / in * slow_of(w)};
+}
+
+/* Blocks that a multiprocessor has to do. Clusters do not leave their group of 14 to 18 multiprocessors, where some stay idle. */
+static double busiest_of(const cm_gpu_facts *g, const cm_wgmma *w, int64_t blocks)
+{
+    int64_t at_once = (int64_t)(g->multiprocessors * (w->splits > 2 ? 0.92 : 1)) / w->splits;
+    return (double)cm_ceil_div(blocks / w->splits, at_once > 0 ? at_once : 1);
 }
 
 double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e)
 {
-    double tflops = e->arithmetic == CM_ARITHMETIC_TF32 ? g->tf32_tflops : g->half_tflops;
-    double rate = tflops * 1000 / g->multiprocessors * efficiency_of(w);
+    int64_t blocks = cm_wgmma_places(w, e) * w->together;
+    double busiest = busiest_of(g, w, blocks);
+    double busy = blocks < g->multiprocessors ? (double)blocks / g->multiprocessors : 1;
     int64_t steps = cm_ceil_div(cm_ceil_div(e->k * e->element, CM_WGMMA_LINE), w->splits);
-    double k = (double)(steps * CM_WGMMA_LINE / e->element);
-    double tile = 2.0 * w->rows * w->n * k / rate;
-    double result = RESULT_NS + FUNCTION_NS * e->functions;
-    double out = result * w->rows * w->n / w->per_multiprocessor;
-    double busiest = (double)cm_ceil_div(cm_wgmma_places(w, e) * w->together, g->multiprocessors);
-    /* One block of two that are meant to share a multiprocessor waits more. */
-    double alone = w->per_multiprocessor == 2 && busiest < 2 ? 1.4 : 1;
+    step_time step = step_of(g, w, e, busy);
     /* With few rows all is waiting for B, and few blocks ask for it. */
-    double few = e->m < 64 ? 1.8 : 1;
-    tile *= alone * few;
+    double few = e->m < 64 ? 1.8 : 1, products = step.products * (double)steps * few,
+           copies = step.copies * (double)steps * few;
+    double results = w->rows * w->n, groups = cm_wgmma_groups(w) / 2.0;
+    double added = ADDED_NS * e->added * (groups > 1 ? 1.27 : 1);
+    double out = (RESULT_NS + added + FUNCTION_NS * e->functions / groups) * results /
+                 w->per_multiprocessor / w->splits * (w->alternate ? 2 : 1);
+    double hidden = w->alternate
+                        ? (BESIDE_RESULT_NS + added + BESIDE_FUNCTION_NS * e->functions) * results
+                        : out;
+    /* The next tile is copied while one is handed out. */
     double compute =
-        w->alternate ? busiest * (tile > out ? tile : out) + out : busiest * (tile + out);
-    /* Each round of clusters begins anew. */
-    if (w->splits > 1)
-        compute += busiest * (MEETING_NS + COLUMN_NS * w->splits * w->n) +
-                   (busiest - 1) * (g->launch_ns + BEGIN_NS);
-    double memory = e->bytes / (g->read_gbs * 0.8);
-    return g->launch_ns + BEGIN_NS + (compute > memory ? compute : memory);
+        (busiest - 1) * larger(copies, products + hidden) + larger(copies, products) + out;
+    if (w->splits > 1) /* each round of clusters begins anew */
+        compute += busiest * (meeting_of(w) + MEETING_ADDED_NS * e->added) * (1 + 0.15 * busy) +
+                   (busiest - 1) * 2 * g->launch_ns;
+    return g->launch_ns * BEGIN_SHARE + larger(compute, e->bytes / (g->read_gbs * 0.8));
 }
 
 static const double SMALL_FLOPS = 1e8;
 
-enum { MOST = 6 }; /* settings */
+enum { MOST = 8 }; /* settings */
 
-static bool usable(const cm_wgmma *w, const cm_extent *e, bool plain)
+static bool usable(const cm_wgmma *w, const cm_extent *e, cm_wgmma_kernel kernel)
 {
-    if (plain && (w->per_multiprocessor > 1 || w->together > 1 || w->splits > 1 || w->alternate ||
-                  w->rows != 128))
+    if (kernel == CM_WGMMA_PLAIN && (w->per_multiprocessor > 1 || w->together > 1 ||
+                                     w->splits > 1 || w->alternate || w->rows != 128))
+        return false;
+    if (kernel == CM_WGMMA_IMAGES && cm_wgmma_groups(w) > 2)
         return false;
     int64_t steps = cm_ceil_div(e->k * e->element, CM_WGMMA_LINE);
     return w->splits == 1 || steps >= 2 * w->splits;
 }
 
-int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, bool plain, cm_knobs *out)
+int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, cm_wgmma_kernel kernel,
+                    cm_knobs *out)
 {
     double ns[CM_COUNT(settings)];
     int n = 0;
     for (int i = 0; i < CM_COUNT(settings); i++) {
         const cm_wgmma *w = &settings[i].w;
-        if (!usable(w, e, plain))
+        if (!usable(w, e, kernel))
             continue;
         double cost = cm_wgmma_cost(g, w, e);
         int at = n++;
@@ -171,7 +249,7 @@ void cm_wgmma_text(const cm_wgmma *w, const cm_wgmma_room *room, cm_dtype type, 
                     32 / (int)cm_dtype_size(type), across);
     cm_buf_printf(out,
                   "#define ELEMENT %s\n#define TILE_N %d\n#define STAGES %d\n#define SLOTS %d\n"
-                  "#define BLOCKS_M %d\n#define ALTERNATE %d\n",
-                  cm_element_text(type), w->n, room->stages, room->slots,
-                  w->rows / (w->alternate ? 64 : 128), w->alternate);
+                  "#define GROUPS %d\n#define BLOCKS_M %d\n#define ALTERNATE %d\n",
+                  cm_element_text(type), w->n, room->stages, room->slots, cm_wgmma_groups(w),
+                  w->rows / (w->alternate ? 64 : cm_wgmma_groups(w) * 64), w->alternate);
 }

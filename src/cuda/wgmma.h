@@ -20,12 +20,18 @@ typedef struct cm_wgmma {
 } cm_wgmma;
 cm_wgmma cm_wgmma_of_knobs(const cm_knobs *k);
 
+/* Warp groups that multiply; threads of a block, of kernels that fill by one warp group or warp. */
+int cm_wgmma_groups(const cm_wgmma *w);
+unsigned cm_wgmma_threads(const cm_wgmma *w);
 /* Tiles, or stacks of them, or parts of them along k; and the blocks that walk over them. */
 int64_t cm_wgmma_places(const cm_wgmma *w, const cm_extent *e);
 int64_t cm_wgmma_blocks(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e);
 double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e); /* ns */
-/* Settings worth trying, best first. plain: the kernel cannot share a multiprocessor, copies or k, nor alternate. */
-int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, bool plain, cm_knobs *out);
+/* What a kernel can do: all of it; not three warp groups; nor share a multiprocessor, copies or k, nor alternate. */
+typedef enum { CM_WGMMA_ALL, CM_WGMMA_IMAGES, CM_WGMMA_PLAIN } cm_wgmma_kernel;
+/* Settings worth trying, best first. */
+int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, cm_wgmma_kernel kernel,
+                    cm_knobs *out);
 
 /* How a block uses its shared memory. */
 typedef struct cm_wgmma_room {

@@ -627,9 +627,12 @@ class Function:
             return "stores_wait(t, %s);" % o[0]
         if mods[0] == "prefetch":
             return ""
+        strip = lambda x: self.raw(re.match(r"^\[\s*(\S+?)\s*\]$", x).group(1))
+        if mods[:2] == ["shared::cluster", "shared::cta"]:
+            return "send_bytes(t, (uint32_t)%s, (uint32_t)%s, %s, (uint32_t)%s);" % (
+                strip(o[0]), strip(o[1]), self.value(o[2], "u32"), strip(o[3]))
         if mods[0] != "tensor":
             raise Unknown("cp.async.bulk." + mods[0])
-        strip = lambda x: self.raw(re.match(r"^\[\s*(\S+?)\s*\]$", x).group(1))
         if mods[2] == "global":  # out of shared memory
             where, n = self.map_and_place(o[0])
             return "store_box(t, %s, %d, (uint32_t)%s);" % (where, n, strip(o[1]))

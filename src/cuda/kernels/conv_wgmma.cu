@@ -11,6 +11,7 @@
 #define B_ACROSS  0
 #define A_WHOLE   1
 #define TOGETHER  1
+#define GROUPS    2
 #include "tile_wgmma.cuh"
 
 enum {

@@ -136,40 +136,52 @@ DEVICE void finish_prefetch(const finish_args &f, const finish_places &at, u32 r
 #undef OPERAND
 }
 
-// x: sums of n <= 8 columns of a row. They become results and go to their place.
-DEVICE void finish8(const finish_args &f, const finish_places &at, u32 row, u32 col, int n,
-                    float (&x)[8])
+// What is added to 8 columns of a row.
+struct finish_added {
+    float bias[8], operand[FINISH_N > 0 ? FINISH_N : 1][8];
+};
+DEVICE void finish_load8(const finish_args &f, const finish_places &at, u32 row, u32 col, int n, finish_added &o)
 {
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        x[i] *= f.alpha;
 #ifdef FINISH_BIAS
-    {
-        float b[8];
-#define BIAS(type, r, c) view_load8<type, r, c>(f.bias, at.bias, row, col, n, b)
-        FINISH_BIAS(BIAS);
+#define BIAS(type, r, c) view_load8<type, r, c>(f.bias, at.bias, row, col, n, o.bias)
+    FINISH_BIAS(BIAS);
 #undef BIAS
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            x[i] += f.beta * b[i];
-    }
 #endif
 #ifdef FINISH_PROGRAM
-    float o[FINISH_N > 0 ? FINISH_N : 1][8];
-#define OPERAND(k, type, r, c) view_load8<type, r, c>(f.operand[k], at.operand[k], row, col, n, o[k]);
+#define OPERAND(k, type, r, c) view_load8<type, r, c>(f.operand[k], at.operand[k], row, col, n, o.operand[k]);
     FINISH_OPERANDS(OPERAND)
 #undef OPERAND
+#endif
+}
+
+// x: sums of n <= 8 columns of a row. They become results and go to their place.
+DEVICE void finish_loaded8(const finish_args &f, const finish_places &at, u32 row, u32 col, int n,
+                           const finish_added &o, float (&x)[8])
+{
 #pragma unroll
     for (int i = 0; i < 8; i++) {
+        x[i] *= f.alpha;
+#ifdef FINISH_BIAS
+        x[i] += f.beta * o.bias[i];
+#endif
+#ifdef FINISH_PROGRAM
         float each[FINISH_N > 0 ? FINISH_N : 1], result;
 #pragma unroll
         for (int k = 0; k < FINISH_N; k++)
-            each[k] = o[k][i];
+            each[k] = o.operand[k][i];
         finish_program(x[i], each, &result);
         x[i] = result;
-    }
 #endif
+    }
 #define OUT(type, r, c) view_store8<type, r, c>(f.out, at.out, row, col, n, x)
     FINISH_OUT(OUT);
 #undef OUT
+}
+
+DEVICE void finish8(const finish_args &f, const finish_places &at, u32 row, u32 col, int n,
+                    float (&x)[8])
+{
+    finish_added o;
+    finish_load8(f, at, row, col, n, o);
+    finish_loaded8(f, at, row, col, n, o, x);
 }

@@ -1,4 +1,4 @@
-// matmul_wgmma.cu -- matrix products on sm_90: one thread fills shared memory by bulk copies, two warp groups multiply;
+// matmul_wgmma.cu -- matrix products on sm_90: one thread fills shared memory by bulk copies, warp groups multiply;
 // blocks stay and take one tile after the other.
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -18,7 +18,12 @@ enum {
 #include "pixel_copies.cuh"
 #endif
 
-enum { THREADS = CONSUMERS * 128 + (ALONE ? 128 : 32) }; // one of the last fills
+enum {
+    THREADS = CONSUMERS * 128 + (ALONE ? 128 : 32), // one of the last fills
+    // Registers of a thread of those that fill; of the others, who have what is left.
+    FEWER = CONSUMERS == 2 && BLOCKS_M * TILE_N > 256 ? 40 : 56,
+    MORE = CONSUMERS == 3 ? 152 : FEWER == 40 ? 232 : 224,
+};
 
 struct wgmma_args {
     int m, n, k;
@@ -106,49 +111,10 @@ DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, 
     }
 }
 
-#if SPLITS > 1
-enum { SUM_PITCH = TILE_N + 8 };
+// The warp groups that multiply.
+DEVICE void together() { asm volatile("bar.sync 1, %0;" ::"n"(CONSUMERS * 128) : "memory"); }
 
-// This block's sums, where its stages were: all of them were read.
-DEVICE void lay_down(const float (&sum)[BLOCKS_M][TILE_N / 2], float *to)
-{
-    int lane = threadIdx.x % 32, first = threadIdx.x / 128 * BLOCKS_M * 64 + threadIdx.x / 32 % 4 * 16;
-#pragma unroll
-    for (int h = 0; h < BLOCKS_M; h++)
-#pragma unroll
-        for (int j = 0; j < TILE_N / 4; j++) {
-            int row = first + h * 64 + j % 2 * 8 + lane / 4, col = j / 2 * 8 + lane % 4 * 2;
-            *(float2 *)(to + row * SUM_PITCH + col) = make_float2(sum[h][j * 2], sum[h][j * 2 + 1]);
-        }
-}
-
-// The blocks of a cluster add up a share of the tile each, always in the same order.
-DEVICE void meet(const tile_place &t, const finish_args &f, u32 sums)
-{
-    enum { VECTORS = TILE_N / 8, ALL = TILE_M * VECTORS };
-    finish_places at = finish_matrix(f, t.z);
-    for (int v = t.split * CONSUMERS * 128 + threadIdx.x; v < ALL; v += SPLITS * CONSUMERS * 128) {
-        int i = v / VECTORS, j = v % VECTORS * 8;
-        if (i >= t.rows || j >= t.cols)
-            continue;
-        float4 low[SPLITS], high[SPLITS];
-#pragma unroll
-        for (int q = 0; q < SPLITS; q++) {
-            low[q] = load_cluster16(sums + (i * SUM_PITCH + j) * 4, q);
-            high[q] = load_cluster16(sums + (i * SUM_PITCH + j) * 4 + 16, q);
-        }
-        float x[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-#pragma unroll
-        for (int q = 0; q < SPLITS; q++) {
-            x[0] += low[q].x, x[1] += low[q].y, x[2] += low[q].z, x[3] += low[q].w;
-            x[4] += high[q].x, x[5] += high[q].y, x[6] += high[q].z, x[7] += high[q].w;
-        }
-        finish8(f, at, t.row + i, t.col + j, t.cols - j < 8 ? t.cols - j : 8, x);
-    }
-}
-#endif
-
-// What the warp groups do that multiply.
+// What they do.
 DEVICE void consume(const tensor_map &out, const tensor_map &added, const wgmma_args &p, const finish_args &f,
                     const shared_places &s, char *shared, int group, int rank)
 {
@@ -169,11 +135,18 @@ DEVICE void consume(const tensor_map &out, const tensor_map &added, const wgmma_
         multiply(sum, t.tiles, group, s, at);
         hand_out(sum, w, out, added, f, t, added_z);
 #elif SPLITS > 1
+        meeting m;
+        finish_places matrix = finish_matrix(f, t.z);
+        expect_sums(m, f, matrix, t);
         multiply(sum, t.tiles, group, s, at);
-        asm volatile("bar.sync 1, 256;" ::: "memory"); // both have read the last stage
-        lay_down(sum, (float *)(shared + (s.stages - shared_address(shared))));
-        cluster_barrier();
-        meet(t, f, s.stages);
+        together(); // all have read the last stage
+        cluster_wait();
+        send_sums(sum, s.stages, s.way_out, s.turns, t.split);
+        together();
+        barrier_wait(s.turns, 0);
+        cluster_arrive();
+        finish_sums(m, f, matrix, t, s.stages, s.way_out);
+        cluster_wait();
 #else
         if (ALONE) // two together hide each other's waiting, and have no registers for it
             finish_prefetch(f, finish_matrix(f, t.z), t.row, t.col, t.rows, t.cols, threadIdx.x % (SHARING * 128),
@@ -203,24 +176,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
     if (threadIdx.x == CONSUMERS * 128) {
         prefetch_map(a);
         prefetch_map(b);
+#if WHOLE
+        prefetch_map(out);
+        if (WHOLE_MATRIX)
+            prefetch_map(added);
+#endif
     }
     make_barriers(s, 1);
     if (group == CONSUMERS) {
         if (ALONE)
-            fewer_registers<56>();
+            fewer_registers<FEWER>();
         if (threadIdx.x % 128 == 0)
             fill(a, b, p, s, rank);
         __syncwarp();
 #if SPLITS > 1
-        cluster_barrier(); // the others meet
+        cluster_wait();
+        cluster_arrive();
+        cluster_wait();
 #endif
     } else {
         if (ALONE) // what the others gave away
-            more_registers<224>();
+            more_registers<MORE>();
         wait_for_predecessor();
         consume(out, added, p, f, s, shared, group, rank);
     }
-#if TOGETHER > 1 || SPLITS > 1
-    cluster_barrier(); // until nobody reads, writes or arrives here any more
+#if TOGETHER > 1
+    cluster_barrier(); // until nobody writes or arrives here any more
 #endif
 }

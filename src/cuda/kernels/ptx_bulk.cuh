@@ -42,6 +42,37 @@ DEVICE void barrier_arrive_in(u32 at, u32 rank)
                  : "memory");
 }
 
+// The same place in block `rank` of the cluster; what goes there.
+DEVICE u32 address_in(u32 at, u32 rank)
+{
+    u32 there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
+    return there;
+}
+// Shared memory of this block to that of another, whose barrier is told.
+DEVICE void send_bytes(u32 there, u32 from, int bytes, u32 barrier_there)
+{
+    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(there),
+                 "r"(from), "r"(bytes), "r"(barrier_there)
+                 : "memory");
+}
+// All threads of the cluster, whole warps: this one is here, all are. What they wrote is not waited for.
+DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+DEVICE void store_shared_floats(u32 at, float x, float y)
+{
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(x), "f"(y) : "memory");
+}
+DEVICE float4 load_shared_floats(u32 at)
+{
+    float4 v;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(at)
+                 : "memory");
+    return v;
+}
+
 // To the same place in both blocks of a cluster; the barriers of both are told.
 DEVICE void copy_box_to_both(u32 to, const tensor_map &map, u32 barrier, int x, int y, int z)
 {

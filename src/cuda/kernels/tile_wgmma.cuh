@@ -1,10 +1,10 @@
-// tile_wgmma.cuh -- tiles of products by two warp groups of sm_90, from shared memory that others fill.
+// tile_wgmma.cuh -- tiles of products by two or three warp groups of sm_90, from shared memory that others fill.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Given before: ELEMENT, TILE_N, STAGES, BLOCKS_M (blocks of 64 rows that a warp group has), ALTERNATE (each warp group has its own tiles,
-// and hands one out while the other multiplies; else both share a tile), A_ACROSS, B_ACROSS (as in tile_product.cuh), TOGETHER (blocks
-// of a cluster), wgmma(sums, a, b, add), and how results go out: WHOLE with SLOTS (finish_whole.cuh), else PART, columns that are handed
-// out at once.
+// Given before: ELEMENT, TILE_N, STAGES, GROUPS (warp groups that multiply), BLOCKS_M (blocks of 64 rows that each has), ALTERNATE (each of
+// two warp groups has its own tiles, and hands one out while the other multiplies; else all share a tile), A_ACROSS, B_ACROSS (as in tile_product.cuh), TOGETHER (blocks
+// of a cluster), wgmma(sums, a, b, add), and how results go out: WHOLE with SLOTS (finish_whole.cuh), SPLITS > 1 (meeting.cuh), else PART, columns
+// that are handed out at once.
 //
 // A tile of an operand lies with 128-byte swizzling: rows of 128 bytes of k; across, blocks of 64 rows (columns), each
 // one row of 128 bytes for every k.
@@ -14,7 +14,7 @@
 
 typedef ELEMENT T;
 enum {
-    CONSUMERS = 2,
+    CONSUMERS = GROUPS,
     SHARING = ALTERNATE ? 1 : CONSUMERS, // warp groups of a tile
     TILE_M = 64 * BLOCKS_M * SHARING,
     LINE = 128, // bytes
@@ -27,6 +27,8 @@ enum {
 #include "tile_place.cuh"
 #if WHOLE
 #include "finish_whole.cuh"
+#elif SPLITS > 1
+#include "meeting.cuh"
 #else
 enum {
     PITCH = PART + 8,
@@ -48,7 +50,7 @@ DEVICE u32 k_offset(int k, int across) { return across ? k * 16 * LINE : k * 32;
 struct shared_places {
     u32 stages, way_out;
     u32 full, empty; // barriers: the stage was filled, was read
-    u32 turns;       // ALTERNATE: a warp group may begin
+    u32 turns;       // ALTERNATE: a warp group may begin; SPLITS: the sums of all blocks are here
 };
 
 // Each warp, whose products may end before those of the others, tells those who fill the stage: in every block of the cluster.
@@ -106,7 +108,7 @@ DEVICE void multiply(float (&sum)[BLOCKS_M][TILE_N / 2], int tiles, int group, c
     was_read(s, at - 1);
 }
 
-#if !WHOLE
+#if !WHOLE && SPLITS <= 1
 // Through shared memory, 8 rows by PART columns at a time, each warp by itself.
 DEVICE void hand_out(const float (&sum)[BLOCKS_M][TILE_N / 2], const tile_place &t, const finish_args &f,
                      const finish_places &at, const shared_places &s, char *shared)
@@ -160,13 +162,20 @@ DEVICE void make_barriers(const shared_places &s, int filled_by)
             barrier_init(s.full + i * 8, filled_by);
             barrier_init(s.empty + i * 8, SHARING * 4 * TOGETHER);
         }
+#if SPLITS > 1
+        expect_shares(s.turns);
+#else
         for (int i = 0; i < CONSUMERS; i++)
             barrier_init(s.turns + i * 8, 4);
+#endif
     }
     barriers_made();
 #if TOGETHER > 1
     cluster_barrier();
 #else
     __syncthreads();
+#endif
+#if SPLITS > 1
+    cluster_arrive();
 #endif
 }

@@ -122,7 +122,9 @@ void cm_cuda_attention_work(const cm_problem *p, double *bytes, double *flops)
     *flops = 2 * rows * keys * sizes;
 }
 
-static double time_of(const cm_problem *p, const cm_attention_tile *t, double ops_per_ns)
+/* tile_ns: what a block takes for a tile of keys however little there is to do. */
+static double time_of(const cm_problem *p, const cm_attention_tile *t, double ops_per_ns,
+                      double tile_ns)
 {
     cm_gpu_facts facts;
     cm_attention_args args;
@@ -133,7 +135,9 @@ static double time_of(const cm_problem *p, const cm_attention_tile *t, double op
     double blocks = (double)args.batch * args.kv_heads * args.spans * args.blocks * args.splits;
     double used = blocks < facts.multiprocessors ? blocks / facts.multiprocessors : 1;
     double memory = bytes / facts.read_gbs / 0.8, work = flops / ops_per_ns;
-    return facts.launch_ns * (args.splits > 1 ? 2 : 1) + (memory > work ? memory : work) / used;
+    double rate = (memory > work ? memory : work) / used;
+    double walk = (double)cm_ceil_div(args.split_keys, t->keys) * tile_ns;
+    return facts.launch_ns * (args.splits > 1 ? 2 : 1) + (rate > walk ? rate : walk);
 }
 
 static double matrix_cost(const cm_problem *p, const cm_knobs *k)
@@ -142,7 +146,7 @@ static double matrix_cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts_of(&p->target, &facts);
     cm_attention_tile t = matrix_tile(p, k);
     double most = p->target.level / 10 == 90 ? 0.45 : 1; /* sm_90 is fast for warp groups only */
-    return time_of(p, &t, facts.half_tflops * 1000 * most * (k->v[0] == 2 ? 0.4 : 0.39));
+    return time_of(p, &t, facts.half_tflops * 1000 * most * (k->v[0] == 2 ? 0.4 : 0.39), 2500);
 }
 
 static double simt_cost(const cm_problem *p, const cm_knobs *k)
@@ -150,7 +154,7 @@ static double simt_cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts facts;
     cm_gpu_facts_of(&p->target, &facts);
     cm_attention_tile t = simt_tile(p, k);
-    return time_of(p, &t, facts.tflops * 1000 * 0.35);
+    return time_of(p, &t, facts.tflops * 1000 * 0.35, 2500);
 }
 
 static size_t parts_bytes(const cm_problem *p, const cm_attention_tile *t)

@@ -1,18 +1,22 @@
 /* attention_wgmma.c -- attention of 16-bit elements on sm_90 with bulk copies and products of warp groups.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A block has 64 rows of queries for each of its warp groups. Long sequences want large blocks that have a
- * multiprocessor to themselves, short ones several small ones on each. */
+ * A block has 64 rows of queries for each of its warp groups, or two groups for the same rows, which share the keys. Long
+ * sequences want large blocks that have a multiprocessor to themselves, short ones several small ones on each; where there are
+ * fewer shares than multiprocessors, two groups for the same rows. */
+#include <math.h>
+#include <string.h>
+
 #include "base/size.h"
 #include "cuda/attention.h"
 #include "cuda/epilogue_text.h"
 
-enum { LINE = 128, MOST_HEAD = 128, STATIC_BYTES = 4096 };
+enum { LINE = 128, MOST_HEAD = 128, Q_SLOTS = 2 };
 enum { Q = CM_ATTENTION_Q, K, V };
 
-/* As knobs, in this order. */
+/* As knobs, in this order. parts: so many groups have the same rows and their part of the keys each. */
 typedef struct {
-    int groups, keys, stages, per_multiprocessor;
+    int groups, parts, keys, stages, per_multiprocessor;
 } setting;
 
 typedef struct {
@@ -32,7 +36,7 @@ typedef struct {
 
 static setting setting_of(const cm_knobs *k)
 {
-    return (setting){k->v[0], k->v[1], k->v[2], k->v[3]};
+    return (setting){k->v[0], k->v[1], k->v[2], k->v[3], k->v[4]};
 }
 
 static int round16(int64_t n)
@@ -45,12 +49,13 @@ static cm_attention_tile tile_of(const cm_problem *p, const setting *s)
     enum { ALIGN = 1024, BARRIERS = 256 };
     const cm_attention *a = &p->as.attention;
     int d = (int)cm_ceil_div(a->head_size, 64), dv = (int)cm_ceil_div(a->v_head_size, 64);
-    int lines = s->groups * 64 * (d > dv ? d : dv) + s->stages * s->keys * (d + dv);
+    int lines =
+        Q_SLOTS * s->groups / s->parts * 64 * (d > dv ? d : dv) + s->stages * s->keys * (d + dv);
     return (cm_attention_tile){.file = "attention_wgmma",
                                .matrix = true,
                                .bulk = true,
                                .threads = s->groups * 128 + (s->groups > 1 ? 128 : 32),
-                               .rows = s->groups * 64,
+                               .rows = s->groups / s->parts * 64,
                                .keys = s->keys,
                                .tiles = 1,
                                .d = round16(a->head_size),
@@ -97,24 +102,41 @@ const char *cm_cuda_attention_wgmma_reject(const cm_problem *p)
     return NULL;
 }
 
-/* What was measured of each: which part of a multiprocessor's rate it reaches, and what a block costs beside its products. */
+/* What was measured of each, in ns: a kernel's beginning and end; a share beside its tiles; a tile where the block is alone on its
+ * multiprocessor, and where as many are there as may be. */
 typedef struct {
     setting s;
-    double efficiency, block_ns;
+    double start, share, tile, full_tile;
 } measured;
-static const measured small_heads[] = {{{1, 64, 2, 3}, 0.46, 700},
-                                       {{1, 80, 2, 3}, 0.49, 750},
-                                       {{1, 128, 2, 2}, 0.487, 1100},
-                                       {{3, 128, 2, 1}, 0.56, 3400}},
-                      large_heads[] = {{{1, 64, 2, 2}, 0.495, 900},
-                                       {{2, 128, 2, 1}, 0.695, 2650},
-                                       {{3, 80, 2, 1}, 0.725, 3400}};
+static const measured small_heads[] = {{{1, 1, 64, 2, 3}, 2000, 500, 600, 1150},
+                                       {{1, 1, 80, 2, 3}, 2100, 500, 670, 1480},
+                                       {{1, 1, 112, 2, 2}, 2100, 600, 850, 1300},
+                                       {{1, 1, 128, 2, 2}, 2000, 500, 1000, 1480},
+                                       {{2, 2, 64, 4, 1}, 2000, 800, 850, 850},
+                                       {{2, 2, 112, 4, 1}, 2000, 800, 1200, 1200},
+                                       {{2, 2, 192, 2, 1}, 2000, 650, 2200, 2200},
+                                       {{3, 1, 128, 2, 1}, 2500, 1300, 1450, 1450},
+                                       {{4, 1, 64, 2, 1}, 2500, 1300, 1300, 1300}},
+                      large_heads[] = {{{1, 1, 64, 2, 2}, 2000, 600, 900, 1150},
+                                       {{2, 2, 64, 4, 1}, 2000, 800, 1400, 1400},
+                                       {{2, 1, 128, 2, 1}, 2500, 900, 1630, 1630},
+                                       {{3, 1, 80, 2, 1}, 2500, 1000, 1550, 1550}};
 
 static const measured *settings_of(const cm_problem *p, int *n)
 {
     bool small = p->as.attention.head_size <= 64 && p->as.attention.v_head_size <= 64;
     *n = small ? CM_COUNT(small_heads) : CM_COUNT(large_heads);
     return small ? small_heads : large_heads;
+}
+
+static const measured *measured_of(const cm_problem *p, const setting *s)
+{
+    int n;
+    const measured *all = settings_of(p, &n);
+    for (int i = 0; i < n; i++)
+        if (memcmp(&all[i].s, s, sizeof *s) == 0)
+            return &all[i];
+    return all;
 }
 
 int cm_cuda_attention_wgmma_knobs(const cm_problem *p, cm_knobs *out)
@@ -125,9 +147,9 @@ int cm_cuda_attention_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     double ns[CM_COUNT(small_heads)];
     for (int i = 0; i < count; i++) {
         const setting *s = &all[i].s;
-        if (a->q_len <= 64 * (s->groups - 1))
+        if (a->q_len <= 64 * (s->groups / s->parts - 1) || a->kv_len <= s->keys * (s->parts - 1))
             continue;
-        cm_knobs k = {{s->groups, s->keys, s->stages, s->per_multiprocessor}};
+        cm_knobs k = {{s->groups, s->parts, s->keys, s->stages, s->per_multiprocessor}};
         double cost = cm_cuda_attention_wgmma_cost(p, &k);
         int at = n++;
         for (; at > 0 && ns[at - 1] > cost; at--) {
@@ -140,14 +162,26 @@ int cm_cuda_attention_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     return n;
 }
 
-static const measured *measured_of(const cm_problem *p, const setting *s)
+/* Where causality makes shares differ in length, blocks have one each, in the order of their lengths; else they have as many as
+ * there are blocks for. */
+static int64_t blocks_of(const cm_problem *p, const setting *s, int64_t shares)
 {
-    int n;
-    const measured *all = settings_of(p, &n);
-    for (int i = 0; i < n; i++)
-        if (all[i].s.groups == s->groups && all[i].s.keys == s->keys)
-            return &all[i];
-    return all;
+    cm_gpu_facts facts;
+    cm_gpu_facts_of(&p->target, &facts);
+    int64_t most = (int64_t)facts.multiprocessors * s->per_multiprocessor;
+    return p->as.attention.causal ? shares : cm_min_i64(shares, most);
+}
+
+/* Tiles that a group meets for a share of the rows, on average. */
+static double tiles_of(const cm_problem *p, const setting *s, const cm_attention_args *a)
+{
+    double all = (double)cm_ceil_div(a->total, s->keys);
+    if (p->as.attention.causal) {
+        double seen = a->total - cm_min_i64(a->q_len, a->total) / 2.0;
+        double on_average = (seen + 32.0 * (s->groups / s->parts)) / s->keys + 0.5;
+        all = on_average < all ? on_average : all;
+    }
+    return p->as.attention.causal ? all / s->parts : ceil(all / s->parts);
 }
 
 double cm_cuda_attention_wgmma_cost(const cm_problem *p, const cm_knobs *k)
@@ -160,22 +194,23 @@ double cm_cuda_attention_wgmma_cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts_of(&p->target, &facts);
     cm_cuda_attention_place(p, &t, &a);
     cm_cuda_attention_work(p, &bytes, &flops);
-    double blocks = (double)a.batch * a.kv_heads * a.spans * a.blocks;
-    double real = (double)a.batch * a.kv_heads * a.rep * a.q_len * a.total;
-    double tiles = (double)cm_ceil_div(a.total, t.keys);
-    double waste = blocks * t.rows * tiles * t.keys / real;
-    if (p->as.attention.causal)
-        waste = 1 + (waste - 1) * 2;
-    if (p->as.attention.causal && s.groups > 1)
-        waste *= 1.1; /* blocks differ in length */
     const measured *m = measured_of(p, &s);
-    double rate = facts.half_tflops * 1000 / facts.multiprocessors * m->efficiency;
-    double each = flops * waste / blocks / rate;
-    double busiest = (double)cm_ceil_div((int64_t)blocks, facts.multiprocessors);
-    /* One of several that are meant to share a multiprocessor waits more. */
-    double alone = busiest < s.per_multiprocessor ? 1.4 : 1;
-    double work = busiest * (each * alone + m->block_ns), memory = bytes / facts.read_gbs / 0.8;
-    return facts.launch_ns + (memory > work ? memory : work);
+    int64_t shares = (int64_t)a.batch * a.kv_heads * a.spans * a.blocks;
+    int64_t most = (int64_t)facts.multiprocessors * s.per_multiprocessor;
+    int64_t rest = cm_ceil_div(shares % most, facts.multiprocessors);
+    double tiles = tiles_of(p, &s, &a), rounds = (double)(shares / most);
+    double last =
+        m->share + tiles * (m->tile + (m->full_tile - m->tile) * (double)cm_max_i64(rest - 1, 0) /
+                                          cm_max_i64(s.per_multiprocessor - 1, 1));
+    if (rest == 0)
+        last = 0;
+    else if (p->as.attention.causal) { /* the others help */
+        last = last * 0.5;
+        rounds = (double)shares / (double)most;
+    }
+    double work = rounds * (m->share + tiles * m->full_tile) + last;
+    double memory = bytes / facts.read_gbs / 0.8;
+    return m->start - 2000 + facts.launch_ns + (memory > work ? memory : work);
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -246,9 +281,9 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const se
     put_product(&b, "multiply_scores", t->keys, cm_element_text(to->dtype), false);
     put_product(&b, "multiply_values", t->dv, cm_element_text(to->dtype), true);
     cm_buf_printf(&b,
-                  "#define GROUPS %d\n#define STAGES %d\n#define PER_MULTIPROCESSOR %d\n"
-                  "#define Y_VECTORS %d\n#define KEYED %d\n",
-                  s->groups, s->stages, s->per_multiprocessor, hands_out_vectors(p),
+                  "#define GROUPS %d\n#define PARTS %d\n#define STAGES %d\n"
+                  "#define PER_MULTIPROCESSOR %d\n#define Y_VECTORS %d\n#define KEYED %d\n",
+                  s->groups, s->parts, s->stages, s->per_multiprocessor, hands_out_vectors(p),
                   is_keyed(p, t));
     cm_kernel_text text = {.file = t->file, .entry = "attention", .needs_a = true};
     return cm_gpu_kernel_with(cx, d, &b, text, t->shared, &to->kernel);
@@ -268,8 +303,8 @@ cm_status cm_cuda_attention_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *aren
     s->maps[Q] = map_of(&x->q, x->head_size, x->q_len, x->heads, x->batch, t.rows);
     s->maps[K] = map_of(&x->k, x->head_size, x->kv_len, x->kv_heads, x->batch, t.keys);
     s->maps[V] = map_of(&x->v, x->v_head_size, x->kv_len, x->kv_heads, x->batch, t.keys);
-    int64_t units = (int64_t)a->batch * a->kv_heads;
-    s->grid = (cm_grid){.blocks = {(unsigned)(units * a->spans * a->blocks)},
+    int64_t shares = (int64_t)a->batch * a->kv_heads * a->spans * a->blocks;
+    s->grid = (cm_grid){.blocks = {(unsigned)blocks_of(p, &set, shares)},
                         .threads = {(unsigned)t.threads},
                         .shared = t.shared,
                         .overlaps = true};

@@ -266,6 +266,9 @@ static const char *const by_groups[] = {
               64) ", scale=0.125, softcap=1.5, is_causal=1, offsets=[0,128,256]}\nreturn y\n",
     "x: f16[1,300,384]\nm: bool[1,1,1,300]\ny = cameo.Attention(x, x, x, _, m) {" HEADS(
         2, 2, 64, 64) ", scale=0.125, is_causal=1, mask_value=-2, offsets=[0,128,256]}\nreturn y\n",
+    /* more shares than there are multiprocessors */
+    "q: f16[36,4,20,16]\nk: f16[36,4,100,16]\nv: f16[36,4,100,16]\n"
+    "y = cameo.Attention(q, k, v) {" FOUR(4, 4, 16, 16) ", scale=0.3}\nreturn y\n",
 };
 
 static void halves_by_groups(void **state)

@@ -10,7 +10,9 @@
 // part), BIAS_LAST, SPLITS, EPILOGUE with OPERANDS(X).
 #pragma once
 
-#ifndef TEAM_OR // barriers of the threads that have rows: of the whole block
+#ifndef TEAM // threads that have rows in common, their number in the block, their barriers: the whole block
+#define TEAM THREADS
+#define TEAM_INDEX 0
 #define TEAM_OR(x) __syncthreads_or(x)
 #define TEAM_SYNC() __syncthreads()
 #endif
@@ -226,17 +228,18 @@ DEVICE double slow_score(const attention_args &a, const query &q, const masks &m
     return score_of<double>(a, m, key, sum * a.scale);
 }
 
-// One row in doubles, by all THREADS: values that are not finite, scores that float32 cannot hold,
+// One row in doubles, by all of a team: values that are not finite, scores that float32 cannot hold,
 // masks that leave a row nothing.
 static __device__ __noinline__ void slow_row(const attention_args &a, int unit, int row)
 {
-    __shared__ double held[THREADS];
-    int t = threadIdx.x;
+    __shared__ double all[THREADS];
+    double *held = all + TEAM_INDEX * TEAM;
+    int t = threadIdx.x % TEAM;
     query q = query_of(a, unit, row);
     masks m = masks_of(a, q);
     double most = -INFINITE, sum = 0;
     bool any = false, undefined = false;
-    for (int k = t; k < a.total; k += THREADS) {
+    for (int k = t; k < a.total; k += TEAM) {
 #if !defined FILL
         if (!takes_part(a, m, k))
             continue;
@@ -250,29 +253,29 @@ static __device__ __noinline__ void slow_row(const attention_args &a, int unit, 
     any = TEAM_OR(any);
     held[t] = most;
     TEAM_SYNC();
-    for (int i = 0; i < THREADS; i++)
+    for (int i = 0; i < TEAM; i++)
         most = held[i] > most ? held[i] : most;
     TEAM_SYNC();
     if (undefined || !any || most == -INFINITE) {
-        for (int d = t; d < a.v_head_size; d += THREADS)
+        for (int d = t; d < a.v_head_size; d += TEAM)
             put(a, q, d, undefined ? INFINITE - INFINITE : 0.0f);
         return;
     }
-    for (int k = t; k < a.total; k += THREADS) {
+    for (int k = t; k < a.total; k += TEAM) {
         double s = slow_score(a, q, m, unit, k);
         sum += s == -INFINITE ? 0 : exp(s - most);
     }
     held[t] = sum;
     TEAM_SYNC();
     sum = 0;
-    for (int i = 0; i < THREADS; i++)
+    for (int i = 0; i < TEAM; i++)
         sum += held[i];
     TEAM_SYNC();
-    for (int from = 0; from < a.v_head_size; from += THREADS) {
+    for (int from = 0; from < a.v_head_size; from += TEAM) {
         int d = from + t;
         double y = 0;
-        for (int first = 0; first < a.total; first += THREADS) {
-            int n = a.total - first < THREADS ? a.total - first : THREADS;
+        for (int first = 0; first < a.total; first += TEAM) {
+            int n = a.total - first < TEAM ? a.total - first : TEAM;
             double s = t < n ? slow_score(a, q, m, unit, first + t) : -INFINITE;
             held[t] = s == -INFINITE ? 0 : exp(s - most) / sum;
             TEAM_SYNC();
@@ -291,16 +294,16 @@ static __device__ __noinline__ void slow_row(const attention_args &a, int unit, 
 
 // ---- Shares ------------------------------------------------------------------------------------
 
-// What a block does: rows [row, row + rows) of a unit with keys [from, to).
+// What a block does at a time: rows [row, row + rows) of a unit with keys [from, to).
 struct share {
     int unit, row, rows, split, from, to;
 };
 
-// False: there is nothing that it could see. Keys that causality forbids all rows are left out where they take no part.
-DEVICE share share_of(const attention_args &a)
+// Keys that causality forbids all rows are left out where they take no part.
+DEVICE share share_of(const attention_args &a, int index)
 {
     share s;
-    int index = blockIdx.x, block, span;
+    int block, span;
 #ifdef CAUSAL
     // The last blocks of a span see most: they go first, those of a few spans whose keys stay in the L2 cache.
     enum { TOGETHER = 32 };

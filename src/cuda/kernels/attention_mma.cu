@@ -316,7 +316,7 @@ DEVICE bool weighs_forbidden(const attention_args &a, const warp_rows &w, bool b
 extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_constant__ attention_args a)
 {
     wait_for_predecessor();
-    share h = share_of(a);
+    share h = share_of(a, blockIdx.x);
     u32 queries = shared_address(memory), keys = queries + Q_BYTES, values = keys + K_BYTES;
     int row = threadIdx.x / 32 * 16 * TILES, end = end_of(a, h), first = h.from;
     bool busy = row < h.rows;

@@ -185,7 +185,7 @@ DEVICE void store(const attention_args &a, const share &h, tile_rows &w)
 
 extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_constant__ attention_args a)
 {
-    share h = share_of(a);
+    share h = share_of(a, blockIdx.x);
     float *q = (float *)memory, *kv = q + BLOCK_ROWS * Q_STRIDE;
     float *weights = kv + BLOCK_KEYS * KV_STRIDE;
     int end = h.to;

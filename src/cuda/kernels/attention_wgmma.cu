@@ -1,8 +1,10 @@
 // attention_wgmma.cu -- attention of 16-bit elements on sm_90: one thread fills shared memory by bulk copies, GROUPS warp
-// groups have 64 rows of queries each; scores and weights never leave registers.
+// groups have 64 rows of queries each; scores and weights never leave registers. A block takes one share after the other: while
+// the results of one leave, the queries and keys of the next are on their way.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Beside what attention.cuh wants: GROUPS, STAGES, PER_MULTIPROCESSOR, PLAIN (scores are products times a positive scale, apart
+// Beside what attention.cuh wants: GROUPS, PARTS (so many groups have the same rows, and every PARTS-th tile of the keys each; 1, or
+// all groups), STAGES, PER_MULTIPROCESSOR, PLAIN (scores are products times a positive scale, apart
 // from causality), Y_VECTORS (results lie in whole vectors of 16 bytes), KEYED (bias and mask are the same for all queries of a
 // head), and
 //   multiply_scores(s, q, k, add): s (+)= q k^T, 64 rows by BLOCK_KEYS from 16 of D, both from shared memory;
@@ -16,16 +18,12 @@
 #include "ptx_groups.cuh"
 
 #define THREADS (GROUPS * 128) // that have rows
-#define BLOCK_ROWS (GROUPS * 64)
-#define TEAM_SYNC() named_sync(1, THREADS)
-#define TEAM_OR(x) named_or(1, THREADS, x)
+#define BLOCK_ROWS (GROUPS / PARTS * 64)
+#define TEAM 128 // a group
+#define TEAM_INDEX ((int)threadIdx.x / TEAM)
+#define TEAM_SYNC() named_sync(1 + TEAM_INDEX, TEAM)
+#define TEAM_OR(x) named_or(1 + TEAM_INDEX, TEAM, x)
 #include "attention.cuh"
-
-#ifdef FILL
-#define FORBIDDEN a.mask_value
-#else
-#define FORBIDDEN -INFINITE
-#endif
 
 enum {
     LINE = 128, // bytes
@@ -38,12 +36,15 @@ enum {
     Q_ROOM = (D_BLOCKS > DV_BLOCKS ? D_BLOCKS : DV_BLOCKS) * Q_BLOCK, // results leave through it
     K_BYTES = D_BLOCKS * K_BLOCK,
     V_BYTES = DV_BLOCKS * K_BLOCK,
-    FIRST_TURN = 5, // named barriers: 1 of all groups, from 2 on of each, from 5 on turns
+    FIRST_TURN = 1 + GROUPS, // named barriers: from 1 on of each group, then turns or those of results that are joined
+    JOIN_FREE = FIRST_TURN,
+    JOIN_FULL = JOIN_FREE + PARTS,
+    Q_SLOTS = 2,
     ALONE = PER_MULTIPROCESSOR == 1 && GROUPS > 1,
 };
 
 struct places {
-    u32 q, k, v, q_full, k_full, k_empty, v_full, v_empty; // in shared memory; k, v and barriers: of STAGES
+    u32 q, k, v, q_full, q_empty, k_full, k_empty, v_full, v_empty; // in shared memory; queries: of Q_SLOTS, others of STAGES
 };
 
 DEVICE places lay_out(char *shared)
@@ -51,20 +52,24 @@ DEVICE places lay_out(char *shared)
     u32 base = shared_address(shared);
     places s;
     s.q = base + (1024 - base % 1024) % 1024;
-    s.k = s.q + Q_ROOM;
+    s.k = s.q + Q_SLOTS * Q_ROOM;
     s.v = s.k + STAGES * K_BYTES;
     s.q_full = s.v + STAGES * V_BYTES;
-    s.k_full = s.q_full + 8;
+    s.q_empty = s.q_full + Q_SLOTS * 8;
+    s.k_full = s.q_empty + Q_SLOTS * 8;
     s.k_empty = s.k_full + STAGES * 8;
     s.v_full = s.k_empty + STAGES * 8;
     s.v_empty = s.v_full + STAGES * 8;
     if (threadIdx.x == 0) {
-        barrier_init(s.q_full, 1);
+        for (int i = 0; i < Q_SLOTS; i++) {
+            barrier_init(s.q_full + i * 8, 1);
+            barrier_init(s.q_empty + i * 8, GROUPS);
+        }
         for (int i = 0; i < STAGES; i++) {
             barrier_init(s.k_full + i * 8, 1);
             barrier_init(s.v_full + i * 8, 1);
-            barrier_init(s.k_empty + i * 8, GROUPS);
-            barrier_init(s.v_empty + i * 8, GROUPS);
+            barrier_init(s.k_empty + i * 8, GROUPS / PARTS);
+            barrier_init(s.v_empty + i * 8, GROUPS / PARTS);
         }
         barriers_made();
     }
@@ -85,21 +90,40 @@ DEVICE void fill_tile(const tensor_map &from, u32 to, u32 full, u32 empty, int i
         copy_box_4d(to + (slot * BLOCKS + b) * K_BLOCK, from, full + slot * 8, b * 64, key, head, batch);
 }
 
-DEVICE void fill(const tensor_map &q, const tensor_map &k, const tensor_map &v, const attention_args &a,
-                 const share &h, int tiles, const places &s)
+// Of keys that one of a share's rows sees. The groups of a block walk over all of them: their turns go round.
+DEVICE int tiles_of(const attention_args &a, const share &h)
 {
-    query from = query_of(a, h.unit, h.row);
-    int head = h.unit % a.kv_heads;
+    int end = h.to;
+#if defined CAUSAL && !(defined FILL && defined BIAS_LAST)
+    int seen = most_seen(a, h);
+    end = seen < end ? seen : end;
+#endif
+    return end > 0 ? (end + BLOCK_KEYS - 1) / BLOCK_KEYS : 1;
+}
+
+DEVICE int shares_of(const attention_args &a) { return a.batch * a.kv_heads * a.spans * a.blocks; }
+
+DEVICE void fill(const tensor_map &q, const tensor_map &k, const tensor_map &v, const attention_args &a,
+                 const places &s)
+{
+    int all = shares_of(a), turn = 0, tile = 0;
     prefetch_map(q);
     prefetch_map(k);
     prefetch_map(v);
     wait_for_predecessor();
-    barrier_expect(s.q_full, Q_BYTES);
-    for (int b = 0; b < D_BLOCKS; b++)
-        copy_box_4d(s.q + b * Q_BLOCK, q, s.q_full, b * 64, from.at, from.head, from.batch);
-    for (int i = 0; i < tiles; i++) {
-        fill_tile<D_BLOCKS>(k, s.k, s.k_full, s.k_empty, i, i * BLOCK_KEYS, head, from.batch);
-        fill_tile<DV_BLOCKS>(v, s.v, s.v_full, s.v_empty, i, i * BLOCK_KEYS, head, from.batch);
+    for (int index = blockIdx.x; index < all; index += gridDim.x, turn++) {
+        share h = share_of(a, index);
+        query from = query_of(a, h.unit, h.row);
+        int head = h.unit % a.kv_heads, slot = turn % Q_SLOTS, tiles = tiles_of(a, h);
+        barrier_wait(s.q_empty + slot * 8, (turn / Q_SLOTS & 1) ^ 1);
+        barrier_expect(s.q_full + slot * 8, Q_BYTES);
+        for (int b = 0; b < D_BLOCKS; b++)
+            copy_box_4d(s.q + slot * Q_ROOM + b * Q_BLOCK, q, s.q_full + slot * 8, b * 64, from.at, from.head,
+                        from.batch);
+        for (int i = 0; i < tiles; i++, tile++) {
+            fill_tile<D_BLOCKS>(k, s.k, s.k_full, s.k_empty, tile, i * BLOCK_KEYS, head, from.batch);
+            fill_tile<DV_BLOCKS>(v, s.v, s.v_full, s.v_empty, tile, i * BLOCK_KEYS, head, from.batch);
+        }
     }
 }
 
@@ -143,122 +167,19 @@ DEVICE void begin_values(float (&o)[DV / 2], const u32 (&p)[BLOCK_KEYS / 4], u32
     products_end_group();
 }
 
-// ---- Softmax -----------------------------------------------------------------------------------
+#include "attention_weights.cuh"
 
-// Of a thread's two rows: l / 4 and 8 further, of its warp's 16.
-struct two_rows {
-    float most[2], sum[2];
-    masks mask[2];
-    int fewest; // keys that both of the rows see
-};
-
-#if KEYED
-// What becomes of the scores of a key, whatever the query: they are multiplied, and added to. Two tiles of each group.
-__shared__ __align__(16) float2 by_key[GROUPS][2][BLOCK_KEYS];
-
-DEVICE void find_by_key(const attention_args &a, const two_rows &w, int tile, int group)
-{
-    masks m = w.mask[0];
-    m.sees = a.total; // causality is the rows' own
-    for (int i = threadIdx.x % 128; i < BLOCK_KEYS; i += 128) {
-        int key = tile * BLOCK_KEYS + i;
-        bool part = key < a.total && takes_part(a, m, key);
-        by_key[group][tile % 2][i] =
-            make_float2(part ? 1.0f : 0.0f, key < a.total ? score_of(a, m, key, 0.0f) : -INFINITE);
-    }
-    named_sync(2 + group, 128);
-}
-
-// Products become scores.
-DEVICE void mask_scores(const attention_args &a, const share &h, const two_rows &w, int first,
-                        float (&s)[BLOCK_KEYS / 2])
-{
-    int lane = threadIdx.x % 4 * 2;
-    const float2 *by = by_key[threadIdx.x / 128][first / BLOCK_KEYS % 2] + lane;
-#pragma unroll
-    for (int i = 0; i < BLOCK_KEYS / 2; i += 4) {
-        float4 f = *(const float4 *)(by + i * 2);
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            float v = s[i + k] * a.scale;
-#ifdef SOFTCAP
-            v = capped(v, a.softcap);
-#endif
-            s[i + k] = v * (k % 2 ? f.z : f.x) + (k % 2 ? f.w : f.y);
-#ifdef CAUSAL
-            if (first + lane + i * 2 + k % 2 >= w.mask[k / 2].sees)
-                s[i + k] = FORBIDDEN;
-#endif
-        }
-    }
-}
-#else
-// Products become scores.
-DEVICE void mask_scores(const attention_args &a, const share &h, const two_rows &w, int first,
-                        float (&s)[BLOCK_KEYS / 2])
-{
-    int key = first + threadIdx.x % 4 * 2;
-#if PLAIN
-    if (first + BLOCK_KEYS <= w.fewest)
-        return;
-#endif
-#pragma unroll
-    for (int i = 0; i < BLOCK_KEYS / 2; i++) {
-        int k = key + i / 4 * 8 + i % 2;
-        const masks &m = w.mask[i / 2 % 2];
-#if PLAIN
-        if (k >= m.sees)
-            s[i] = -INFINITE;
-#else
-        s[i] = k < h.to ? score_of(a, m, k, s[i] * a.scale) : -INFINITE;
-#endif
-    }
-}
-
-#endif
-
-// Scores become weights; factor: what was summed up is to be multiplied by.
-DEVICE void soften(const attention_args &a, float (&s)[BLOCK_KEYS / 2], two_rows &w, float (&factor)[2])
-{
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
-        float most = w.most[r], sum = 0;
-#pragma unroll
-        for (int i = 2 * r; i < BLOCK_KEYS / 2; i += 4)
-            most = fmaxf(most, fmaxf(s[i], s[i + 1]));
-        most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
-        most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-        float base = most == -INFINITE ? 0.0f : most;
-        factor[r] = weight_of(a, w.most[r], base);
-        w.most[r] = most;
-#pragma unroll
-        for (int i = 2 * r; i < BLOCK_KEYS / 2; i += 4) {
-            s[i] = weight_of(a, s[i], base);
-            s[i + 1] = weight_of(a, s[i + 1], base);
-            sum += s[i] + s[i + 1];
-        }
-        w.sum[r] = w.sum[r] * factor[r] + sum;
-    }
-}
-
-DEVICE void shorten(const float (&s)[BLOCK_KEYS / 2], u32 (&p)[BLOCK_KEYS / 4])
-{
-#pragma unroll
-    for (int i = 0; i < BLOCK_KEYS / 4; i++)
-        p[i] = pair_of<QT>(s[2 * i], s[2 * i + 1]);
-}
-
-// ---- One block ---------------------------------------------------------------------------------
+// ---- One share ---------------------------------------------------------------------------------
 
 // The groups issue their products one after the other, so that one's weights are computed beside another's products.
 DEVICE void take_turn(int group)
 {
-    if (GROUPS > 1)
+    if (GROUPS > PARTS)
         named_sync(FIRST_TURN + group, 256);
 }
 DEVICE void pass_turn(int group, bool last)
 {
-    if (GROUPS > 1 && !(last && group == GROUPS - 1))
+    if (GROUPS > PARTS && !(last && group == GROUPS - 1))
         named_arrive(FIRST_TURN + (group + 1) % GROUPS, 256);
 }
 
@@ -268,31 +189,35 @@ DEVICE void was_read(u32 empty, int i)
         barrier_arrive(empty + i % STAGES * 8);
 }
 
-// Weighted values of all keys, not yet divided by the sum of weights.
-DEVICE void meet_keys(const attention_args &a, const share &h, const places &at, int tiles, int group,
+// Weighted values of all keys, or of the group's part of them, not yet divided by the sum of weights. `q`: the group's queries;
+// `met`: how many tiles the block has met before.
+DEVICE void meet_keys(const attention_args &a, const share &h, const places &at, u32 q, int tiles, int met,
                       two_rows &w, float (&o)[DV / 2])
 {
     float s[BLOCK_KEYS / 2], factor[2];
-    u32 p[BLOCK_KEYS / 4], q = at.q + group * 64 * LINE;
+    u32 p[BLOCK_KEYS / 4];
+    int group = threadIdx.x / 128, first = group % PARTS, slot = (met + first) % STAGES;
+    if (PARTS > 1 && first >= tiles)
+        return;
     if (group == GROUPS - 1 && tiles > 1)
         pass_turn(group, false);
-    barrier_wait(at.q_full, 0);
-    barrier_wait(at.k_full, 0);
+    barrier_wait(at.k_full + slot * 8, (met + first) / STAGES & 1);
     products_begin();
-    begin_scores(s, q, at.k);
+    begin_scores(s, q, at.k + slot * K_BYTES);
 #if KEYED
-    find_by_key(a, w, 0, group);
+    find_by_key(a, w, first);
 #endif
     products_wait<0>();
     keep(s);
-    was_read(at.k_empty, 0);
-    mask_scores(a, h, w, 0, s);
+    was_read(at.k_empty, met + first);
+    mask_scores(a, h, w, first * BLOCK_KEYS, s);
     soften(a, s, w, factor);
     shorten(s, p);
-    for (int i = 1; i < tiles; i++) {
-        u32 k_slot = i % STAGES, v_slot = (i - 1) % STAGES;
-        barrier_wait(at.v_full + v_slot * 8, (i - 1) / STAGES & 1);
-        barrier_wait(at.k_full + k_slot * 8, i / STAGES & 1);
+    for (int i = first + PARTS; i < tiles; i += PARTS) {
+        int tile = met + i;
+        u32 k_slot = tile % STAGES, v_slot = (tile - PARTS) % STAGES;
+        barrier_wait(at.v_full + v_slot * 8, (tile - PARTS) / STAGES & 1);
+        barrier_wait(at.k_full + k_slot * 8, tile / STAGES & 1);
         take_turn(group);
         keep(o);
         keep(p);
@@ -301,31 +226,75 @@ DEVICE void meet_keys(const attention_args &a, const share &h, const places &at,
         begin_values(o, p, at.v + v_slot * V_BYTES);
         pass_turn(group, i == tiles - 1);
 #if KEYED
-        find_by_key(a, w, i, group);
+        find_by_key(a, w, i);
 #endif
         products_wait<1>();
         keep(s);
-        was_read(at.k_empty, i);
+        was_read(at.k_empty, tile);
         mask_scores(a, h, w, i * BLOCK_KEYS, s);
         soften(a, s, w, factor);
         products_wait<0>();
         keep(o);
         keep(p);
-        was_read(at.v_empty, i - 1);
+        was_read(at.v_empty, tile - PARTS);
 #pragma unroll
         for (int d = 0; d < DV / 2; d++)
             o[d] *= factor[d / 2 % 2];
         shorten(s, p);
     }
-    u32 v_slot = (tiles - 1) % STAGES;
-    barrier_wait(at.v_full + v_slot * 8, (tiles - 1) / STAGES & 1);
+    int last = met + tiles - 1 - (tiles - 1 - first) % PARTS; // of the group's
+    slot = last % STAGES;
+    barrier_wait(at.v_full + slot * 8, last / STAGES & 1);
     keep(o);
     keep(p);
     products_begin();
-    begin_values(o, p, at.v + v_slot * V_BYTES);
+    begin_values(o, p, at.v + slot * V_BYTES);
     products_wait<0>();
     keep(o);
+    was_read(at.v_empty, last);
 }
+
+#if PARTS > 1
+// What the groups but the first have of the same rows: largest scores, sums of weights, weighted values.
+__shared__ float parts[PARTS - 1][DV / 2 + 4][128];
+
+// To the first group; before that one asks for them again they are there.
+DEVICE void send_part(int part, const two_rows &w, const float (&o)[DV / 2])
+{
+    int t = threadIdx.x % 128;
+    float(&to)[DV / 2 + 4][128] = parts[part - 1];
+    named_sync(JOIN_FREE + part, 256);
+#pragma unroll
+    for (int i = 0; i < DV / 2; i++)
+        to[i][t] = o[i];
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        to[DV / 2 + r][t] = w.most[r];
+        to[DV / 2 + 2 + r][t] = w.sum[r];
+    }
+    named_arrive(JOIN_FULL + part, 256);
+}
+
+DEVICE void join_part(const attention_args &a, int part, two_rows &w, float (&o)[DV / 2])
+{
+    int t = threadIdx.x % 128;
+    const float(&from)[DV / 2 + 4][128] = parts[part - 1];
+    float factor[2], other[2];
+    named_sync(JOIN_FULL + part, 256);
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float theirs = from[DV / 2 + r][t], most = fmaxf(w.most[r], theirs);
+        float base = most == -INFINITE ? 0.0f : most;
+        factor[r] = weight_of(a, w.most[r], base);
+        other[r] = weight_of(a, theirs, base);
+        w.most[r] = most;
+        w.sum[r] = w.sum[r] * factor[r] + from[DV / 2 + 2 + r][t] * other[r];
+    }
+#pragma unroll
+    for (int i = 0; i < DV / 2; i++)
+        o[i] = o[i] * factor[i / 2 % 2] + from[i][t] * other[i / 2 % 2];
+}
+#endif
 
 DEVICE void begin(const attention_args &a, const share &h, int row, two_rows &w, float (&o)[DV / 2])
 {
@@ -374,7 +343,7 @@ DEVICE void hand_out(const attention_args &a, const share &h, u32 q, int row, co
 {
     int lane = threadIdx.x % 32;
     u32 own = q + row * LINE;
-    named_sync(2 + row / 64, 128); // nobody's products read them any more
+    TEAM_SYNC(); // nobody's products read them any more
 #pragma unroll
     for (int i = 0; i < DV / 2; i += 2) {
         int line = lane / 4 + i / 2 % 2 * 8, chunk = i / 4 % 8;
@@ -406,15 +375,53 @@ DEVICE void hand_out(const attention_args &a, const share &h, u32 q, int row, co
 }
 #endif
 
-// Of keys that one of the block's rows sees. The groups of a block walk over all of them: their turns go round.
-DEVICE int tiles_of(const attention_args &a, const share &h)
+__shared__ u8 bad[BLOCK_ROWS]; // rows that are to be done again
+
+// One share, whose queries lie in a slot; `met`: as above.
+DEVICE void do_share(const attention_args &a, const share &h, const places &at, int slot, int tiles, int met)
 {
-    int end = h.to;
-#if defined CAUSAL && !(defined FILL && defined BIAS_LAST)
-    int seen = most_seen(a, h);
-    end = seen < end ? seen : end;
+    int group = threadIdx.x / 128, row = group / PARTS * 64 + threadIdx.x % 128 / 32 * 16;
+    int own = row + threadIdx.x % 32 / 4;
+    u32 q = at.q + slot * Q_ROOM;
+    two_rows w;
+    float o[DV / 2];
+    begin(a, h, own, w, o);
+#if PARTS > 1
+    for (int i = 1; group == 0 && i < PARTS; i++)
+        named_arrive(JOIN_FREE + i, 256);
 #endif
-    return end > 0 ? (end + BLOCK_KEYS - 1) / BLOCK_KEYS : 1;
+    meet_keys(a, h, at, q + group / PARTS * 64 * LINE, tiles, met, w, o);
+#if PARTS > 1
+    if (group > 0) {
+        send_part(group, w, o);
+        if (threadIdx.x % 128 == 0)
+            barrier_arrive(at.q_empty + slot * 8);
+        return;
+    }
+    for (int i = 1; i < PARTS; i++)
+        join_part(a, i, w, o);
+#endif
+    bool good[2];
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+        good[r] = divide(a, w, r, o) || own + r * 8 >= h.rows;
+    hand_out(a, h, q, row, o);
+    fence_for_bulk();
+    bool again = TEAM_OR(!(good[0] && good[1]));
+    if (threadIdx.x % 128 == 0)
+        barrier_arrive(at.q_empty + slot * 8);
+    if (!again)
+        return;
+    for (int r = 0; r < 2; r++)
+        if (!good[r])
+            bad[own + r * 8] = 1;
+    TEAM_SYNC();
+    int first = row / 64 * 64;
+    for (int i = first; i < h.rows && i < first + 64; i++)
+        if (bad[i])
+            slow_row(a, h.unit, h.row + i);
+    TEAM_SYNC();
+    bad[own] = bad[own + 8] = 0;
 }
 
 extern "C" __global__ void __launch_bounds__(ALL_THREADS, PER_MULTIPROCESSOR)
@@ -422,39 +429,25 @@ extern "C" __global__ void __launch_bounds__(ALL_THREADS, PER_MULTIPROCESSOR)
               const __grid_constant__ tensor_map v, const __grid_constant__ attention_args a)
 {
     extern __shared__ __align__(1024) char shared[];
-    __shared__ u8 bad[BLOCK_ROWS];
+    if (threadIdx.x < BLOCK_ROWS)
+        bad[threadIdx.x] = 0;
     places at = lay_out(shared);
-    share h = share_of(a);
-    int group = threadIdx.x / 128, tiles = tiles_of(a, h);
-    if (group == GROUPS) {
+    if (threadIdx.x / 128 == GROUPS) {
         if (ALONE)
             fewer_registers<GROUPS == 3 ? 32 : 24>();
         if (threadIdx.x == THREADS)
-            fill(q, k, v, a, h, tiles, at);
+            fill(q, k, v, a, at);
         return;
     }
     if (ALONE)
-        more_registers<GROUPS == 3 ? 160 : 240>();
-    if (threadIdx.x < BLOCK_ROWS)
-        bad[threadIdx.x] = 0;
+        more_registers<GROUPS == 4 ? 112 : GROUPS == 3 ? 160 : 240>();
     wait_for_predecessor();
-    int row = threadIdx.x / 32 * 16, own = row + threadIdx.x % 32 / 4;
-    two_rows w;
-    float o[DV / 2];
-    begin(a, h, own, w, o);
-    meet_keys(a, h, at, tiles, group, w, o);
-    bool good[2];
-#pragma unroll
-    for (int r = 0; r < 2; r++)
-        good[r] = divide(a, w, r, o) || own + r * 8 >= h.rows;
-    hand_out(a, h, at.q, row, o);
-    if (!TEAM_OR(!(good[0] && good[1])))
-        return;
-    for (int r = 0; r < 2; r++)
-        if (!good[r])
-            bad[own + r * 8] = 1;
-    TEAM_SYNC();
-    for (int i = 0; i < h.rows; i++)
-        if (bad[i])
-            slow_row(a, h.unit, h.row + i);
+    int all = shares_of(a), turn = 0, met = 0;
+    for (int index = blockIdx.x; index < all; index += gridDim.x, turn++) {
+        share h = share_of(a, index);
+        int tiles = tiles_of(a, h), slot = turn % Q_SLOTS;
+        barrier_wait(at.q_full + slot * 8, turn / Q_SLOTS & 1);
+        do_share(a, h, at, slot, tiles, met);
+        met += tiles;
+    }
 }

@@ -34,15 +34,14 @@ static void one(const cm_gemm_bf16_kernel *g, int64_t m, int64_t k)
         c[i] = 77;
     if (g->begin)
         g->begin();
-    g->tile(m, k, a, lda, b, c, ldc);
+    g->tile(&(cm_bf16_tile){.m = m, .k = k, .a = a, .lda = lda, .b = b, .c = c, .ldc = ldc});
     if (g->end)
         g->end();
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < CM_BF16_NR; j++) {
             double sum = 0;
             for (int64_t l = 0; l < k; l++)
-                sum += cm_bf16_to_f32(a[i * lda + l]) *
-                       cm_bf16_to_f32(b[l / 2 * 2 * CM_BF16_NR + j * 2 + l % 2]);
+                sum += cm_bf16_to_f32(a[i * lda + l]) * cm_bf16_to_f32(b[cm_bf16_panel_at(l, j)]);
             if (c[i * ldc + j] != sum)
                 fail_msg("m %lld k %lld at %lld, %lld: %g, wanted %g", (long long)m, (long long)k,
                          (long long)i, (long long)j, c[i * ldc + j], sum);

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Usage: nodes [WORD]...: only nodes whose text holds one of them. For each node and setting: microseconds, GB/s of inputs
- * and outputs, which fraction of a copy's that is, and TFLOP/s of attention. Kernels are compiled first, by all
- * cores. Times are those of a recording of many runs, by the device's clock. */
+ * and outputs, which fraction of a copy's that is, and TFLOP/s of attention. Kernels are compiled by all cores, in the order
+ * in which they are wanted. Times are those of a recording of many runs, by the device's clock. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,104 +15,9 @@
 #include "ops/problem.h"
 #include "plan/backend.h"
 
-enum { MOST_TRIALS = 256, REPEATS = 20, MOST = 16, FEW = 64 };
+#include "node_texts.h"
 
-#define HEADS(h, kv, d)                                                                            \
-    "q_num_heads=" #h ", kv_num_heads=" #kv ", head_size=" #d ", v_head_size=" #d
-#define SELF(b, s, columns, h, d, more)                                                            \
-    "x: f16[" #b "," #s "," #columns                                                               \
-    "]\ny = cameo.Attention(x, x, x) {" HEADS(h, h, d) ", scale=0.1, " more "}\nreturn y\n"
-
-static const char *const texts[] = {
-    "x: f16[65536,768]\ny = Softmax(x)\nreturn y\n",
-    "x: f32[65536,1000]\ny = Softmax(x)\nreturn y\n",
-    "x: f16[4096,32000]\ny = Softmax(x)\nreturn y\n",
-    "x: f16[16,64,512,512]\ny = Softmax(x) {axis=1}\nreturn y\n",
-    "x: f16[65536,768]\n@s = f16[768] random 1\n@b = f16[768] random 2\n"
-    "y = LayerNormalization(x, @s, @b)\nreturn y\n",
-    "x: f16[3072,768]\n@s = f16[768] random 1\n@b = f16[768] random 2\n"
-    "y = LayerNormalization(x, @s, @b)\nreturn y\n",
-    "x: f16[128,768]\n@s = f16[768] random 1\n@b = f16[768] random 2\n"
-    "y = LayerNormalization(x, @s, @b)\nreturn y\n",
-    "x: f16[384,1024]\n@s = f16[1024] random 1\n@b = f16[1024] random 2\n"
-    "y = LayerNormalization(x, @s, @b)\nreturn y\n",
-    "x: f16[6304,768]\n@s = f16[768] random 1\n@b = f16[768] random 2\n"
-    "y = LayerNormalization(x, @s, @b)\nreturn y\n",
-    "x: f32[65536,1024]\n@s = f32[1024] random 1\n@b = f32[1024] random 2\n"
-    "y = LayerNormalization(x, @s, @b)\nreturn y\n",
-    "x: f16[32768,4096]\n@s = f16[4096] random 1\ny = RMSNormalization(x, @s)\nreturn y\n",
-    "x: f16[1,32768,4096]\nk: f16[1,32768,4096]\n@s = f16[4096] random 1\n"
-    "y, _, _, t = com.microsoft.SkipSimplifiedLayerNormalization(x, k, @s)\nreturn y, t\n",
-    "x: f16[16,320,64,64]\n@s = f16[320] random 1\n@b = f16[320] random 2\n"
-    "y = GroupNormalization(x, @s, @b) {num_groups=32}\nreturn y\n",
-    "x: f16[2,64,64,320]\n@s = f32[320] random 1\n@b = f32[320] random 2\n"
-    "y = com.microsoft.GroupNorm(x, @s, @b) {activation=1, groups=32}\nreturn y\n",
-    "x: f16[16,128,128,320]\n@s = f32[320] random 1\n@b = f32[320] random 2\n"
-    "y = com.microsoft.GroupNorm(x, @s, @b) {activation=1, groups=32}\nreturn y\n",
-    SELF(8, 2048, 3072, 16, 64, "offsets=[0,1024,2048]"),
-    SELF(8, 2048, 3072, 16, 64, "is_causal=1, offsets=[0,1024,2048]"),
-    SELF(8, 2048, 6144, 16, 128, "offsets=[0,2048,4096]"),
-    SELF(8, 2048, 6144, 16, 128, "is_causal=1, offsets=[0,2048,4096]"),
-    SELF(8, 384, 2304, 12, 64, "offsets=[0,768,1536]"),
-    SELF(32, 384, 2304, 12, 64, "offsets=[0,768,1536]"),
-    SELF(1, 128, 2304, 12, 64, "offsets=[0,768,1536]"),
-    SELF(1, 384, 3072, 16, 64, "offsets=[0,1024,2048]"),
-    SELF(32, 197, 2304, 12, 64, "offsets=[0,768,1536]"),
-    SELF(1, 197, 2304, 12, 64, "offsets=[0,768,1536]"),
-    "x: f16[8,384,2304]\nm: bool[8,1,1,384]\ny = cameo.Attention(x, x, x, _, m) {" HEADS(
-        12, 12, 64) ", scale=0.1, offsets=[0,768,1536]}\nreturn y\n",
-    "q: f16[8,1,4096]\nk: f16[8,8,8192,128]\nv: f16[8,8,8192,128]\ny = cameo.Attention(q, k, v) "
-    "{" HEADS(32, 8, 128) ", scale=0.1, k_layout=\"bhsd\", v_layout=\"bhsd\"}\nreturn y\n",
-    "x: f32[8,1024,3072]\ny = cameo.Attention(x, x, x) {" HEADS(
-        16, 16, 64) ", scale=0.1, offsets=[0,1024,2048]}\nreturn y\n",
-    "x: f32[8192,8192]\ny = Sigmoid(x)\nreturn y\n",
-    "x: f16[8192,16384]\ny = Erf(x)\nreturn y\n",
-    "x: f16[64,512,2048]\n@b = f16[2048] random 1\ny = Add(x, @b)\nreturn y\n",
-    "x: f16[64,512,2048]\n@b = f16[512,1] random 1\ny = Mul(x, @b)\nreturn y\n",
-    "x: f16[8192,8192]\nb: f16[8192,8192]\n"
-    "y = cameo.Pointwise(x, b) {program=\"mul $0 0.5; add %0 $1; silu %1\", to=[10]}\nreturn y\n",
-    "x: f32[8192,8192]\ny = Cast(x) {to=10}\nreturn y\n",
-    "x: f32[8192,8192]\n@a = i64[1] {-1}\ny = ReduceSum(x, @a) {keepdims=0}\nreturn y\n",
-    "x: f16[16384,8192]\n@a = i64[1] {-1}\ny = ReduceMean(x, @a) {keepdims=0}\nreturn y\n",
-    "x: f16[16384,8192]\n@a = i64[1] {0}\ny = ReduceMax(x, @a) {keepdims=0}\nreturn y\n",
-    "x: f16[64,2048,32,32]\n@a = i64[2] {2,3}\ny = ReduceMean(x, @a)\nreturn y\n",
-    "x: f32[64,1024,1024]\n@a = i64[1] {1}\ny = ReduceSum(x, @a)\nreturn y\n",
-    "x: f32[67108864]\n@a = i64[1] {0}\ny = ReduceSum(x, @a)\nreturn y\n",
-    "x: f16[16384,8192]\ny = ArgMax(x) {axis=-1}\nreturn y\n",
-    "x: f32[64,1024,1024]\ny = ArgMax(x) {axis=1}\nreturn y\n",
-    "x: f16[64,512,56,56]\ny = Transpose(x) {perm=[0,2,3,1]}\nreturn y\n",
-    "x: f32[64,56,56,256]\ny = Transpose(x) {perm=[0,3,1,2]}\nreturn y\n",
-    "x: f16[32,2048,16,64]\ny = Transpose(x) {perm=[0,2,1,3]}\nreturn y\n",
-    "x: u8[8192,16384]\ny = Transpose(x) {perm=[1,0]}\nreturn y\n",
-    "x: f16[64,256,56,56]\nz: f16[64,256,56,56]\ny = Concat(x, z) {axis=1}\nreturn y\n",
-    "x: f16[65536,1000]\nz: f16[65536,24]\ny = Concat(x, z) {axis=-1}\nreturn y\n",
-    "x: f16[8192,16384]\n@b = i64[1] {100}\n@e = i64[1] {16000}\n@a = i64[1] {1}\n"
-    "y = Slice(x, @b, @e, @a)\nreturn y\n",
-    "x: f16[64,256,56,56]\n@p = i64[8] {0,0,1,1,0,0,1,1}\ny = Pad(x, @p)\nreturn y\n",
-    "x: f16[8192,1,4096]\n@s = i64[3] {1,4,1}\ny = Tile(x, @s)\nreturn y\n",
-    "x: f16[50000,4096]\n@i = i64[16384] random 1\ny = Gather(x, @i)\nreturn y\n",
-    "x: f32[4096,8192]\n@i = i64[4096,8192] random 1\ny = GatherElements(x, @i) {axis=1}\n"
-    "return y\n",
-    "x: f32[8192,8192]\n@i = i64[8192,1] random 1\nu: f32[8192,8192]\n"
-    "y = ScatterND(x, @i, u)\nreturn y\n",
-    "x: f16[32,128,112,112]\n@s = f32[4] {1,1,2,2}\n"
-    "y = Resize(x, _, @s) {mode=\"nearest\", coordinate_transformation_mode=\"asymmetric\", "
-    "nearest_mode=\"floor\"}\nreturn y\n",
-    "x: f16[32,128,112,112]\n@s = f32[4] {1,1,2,2}\ny = Resize(x, _, @s) {mode=\"linear\"}\n"
-    "return y\n",
-    "x: f32[16,64,128,128]\n@s = f32[4] {1,1,2,2}\ny = Resize(x, _, @s) {mode=\"cubic\"}\n"
-    "return y\n",
-    "x: f32[8192,8192]\n@a = i64[] {1}\ny = CumSum(x, @a)\nreturn y\n",
-    "x: f16[64,1024,1024]\n@a = i64[] {1}\ny = CumSum(x, @a)\nreturn y\n",
-    "x: f32[256,32000]\n@k = i64[1] {50}\ny, i = TopK(x, @k)\nreturn y, i\n",
-    "x: f32[4096,1000]\n@k = i64[1] {5}\ny, i = TopK(x, @k)\nreturn y, i\n",
-    "x: f32[8192,8192]\n@s = f32[] {0.037}\n@z = u8[] {131}\ny = QuantizeLinear(x, @s, @z)\n"
-    "return y\n",
-    "x: u8[8192,8192]\n@s = f32[] {0.037}\n@z = u8[] {131}\ny = DequantizeLinear(x, @s, @z)\n"
-    "return y\n",
-    "x: u8[8192,1024]\n@w = i8[1024,4096] random 1\ny = MatMulInteger(x, @w)\nreturn y\n",
-    "x: f32[8,64,256,256]\ng: f32[8,256,256,2]\ny = GridSample(x, g)\nreturn y\n",
-};
+enum { MOST_TRIALS = 512, REPEATS = 20, MOST = 16, FEW = 64 };
 
 typedef struct {
     const char *text;
@@ -131,6 +36,7 @@ typedef struct {
     cm_arena arena;
     const void *state;
     cm_status ready;
+    bool compiled;
     char message[1024];
 } trial;
 
@@ -138,6 +44,7 @@ static node nodes[CM_COUNT(texts)];
 static trial trials[MOST_TRIALS];
 static int n_nodes, n_trials, next_trial;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t one_compiled = PTHREAD_COND_INITIALIZER;
 static const cm_device_api *api;
 static cm_device *device;
 static cm_stream *stream;
@@ -175,6 +82,9 @@ static void set_work(node *n)
             again = again || n->ins[k] == n->ins[i];
         n->bytes += n->ins[i] && !again ? (double)bytes_of(n->ins[i]) : 0;
     }
+    if (n->p.kind == CM_PROBLEM_GATHER && n->bytes > 0) /* no more of the data than is asked for */
+        n->bytes -= fmax(0, (double)bytes_of(n->ins[n->p.as.gather.data]) -
+                                (double)bytes_of(n->outs[0]));
     for (int o = 0; o < n->p.n_out; o++)
         n->bytes += n->outs[o] ? (double)bytes_of(n->outs[o]) : 0;
     if (n->p.kind == CM_PROBLEM_ATTENTION)
@@ -182,13 +92,15 @@ static void set_work(node *n)
                    (double)(a->head_size + a->v_head_size) / (a->causal && a->q_len > 1 ? 2 : 1);
 }
 
-/* Indices that walk all over an axis of SPREAD. */
-static void spread(cm_tensor *t)
+/* Indices that walk all over the shortest axis of what they pick from. */
+static void spread(cm_tensor *t, const cm_tensor *of)
 {
-    enum { SPREAD = 8192, PRIME = 7919 };
-    int64_t *v = t->data;
+    enum { PRIME = 7919 };
+    int64_t *v = t->data, n = INT64_MAX;
+    for (int i = 0; i < of->rank; i++)
+        n = of->dims[i] < n ? of->dims[i] : n;
     for (int64_t i = 0; i < cm_tensor_elems(t); i++)
-        v[i] = i * PRIME % SPREAD;
+        v[i] = i * PRIME % n;
 }
 
 static void read_node(node *n, const char *text)
@@ -208,7 +120,7 @@ static void read_node(node *n, const char *text)
         n->constant[i] = x->in[i]->constant != NULL;
         n->in[i].data = n->constant[i] ? x->in[i]->constant->data : NULL;
         if (n->constant[i] && n->in[i].dtype == CM_I64 && cm_tensor_elems(&n->in[i]) > FEW)
-            spread(&n->in[i]);
+            spread(&n->in[i], &n->in[0]);
         for (int k = 0; k < i; k++)
             if (x->in[k] == x->in[i])
                 n->ins[i] = n->ins[k];
@@ -264,18 +176,28 @@ static void *compile(void *unused)
         cm_ctx cx = {.arena = &x->arena, .scratch = &x->arena};
         x->ready = x->tactic->ready(&cx, device, &x->arena, &x->of->p, &x->knobs, &x->state);
         snprintf(x->message, sizeof x->message, "%s", cx.message);
+        pthread_mutex_lock(&lock);
+        x->compiled = true;
+        pthread_cond_broadcast(&one_compiled);
+        pthread_mutex_unlock(&lock);
     }
 }
 
-static void compile_all(void)
+static void begin_compiling(void)
 {
-    pthread_t threads[64];
-    int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    n = n > 64 ? 64 : n;
-    for (int i = 0; i < n; i++)
-        pthread_create(&threads[i], NULL, compile, NULL);
-    for (int i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
+    for (long i = sysconf(_SC_NPROCESSORS_ONLN); i > 0; i--) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, compile, NULL) == 0)
+            pthread_detach(thread);
+    }
+}
+
+static void wait_for(const trial *x)
+{
+    pthread_mutex_lock(&lock);
+    while (!x->compiled)
+        pthread_cond_wait(&one_compiled, &lock);
+    pthread_mutex_unlock(&lock);
 }
 
 /* The device's memory full of numbers in [-1, 1]. */
@@ -304,18 +226,20 @@ static unsigned char *place(size_t *used, size_t bytes)
     return memory + at;
 }
 
-/* Of REPEATS runs (without a trial: copies of half of `bytes`), the best of three. */
+/* Of REPEATS runs (without a trial: copies of half of `bytes`, in whole pieces, which are quicker than odd ones), the
+ * best of three. */
 static double measure(cm_ctx *cx, const trial *x, const cm_run *r, double bytes, cm_mark *from,
                       cm_mark *to)
 {
     cm_recording *recording = NULL;
     double best = INFINITY, ns;
-    size_t half = (size_t)bytes / 2;
+    enum { PIECE = 1 << 20 };
+    size_t half = (size_t)bytes / 2, whole = half > PIECE ? half / PIECE * PIECE : half;
     if (x)
         must(cx, x->tactic->run(r));
     must(cx, api->record_begin(cx, stream));
     for (int i = 0; i < REPEATS; i++)
-        must(cx, x ? x->tactic->run(r) : api->move(cx, stream, memory + MEMORY / 2, memory, half));
+        must(cx, x ? x->tactic->run(r) : api->move(cx, stream, memory + MEMORY / 2, memory, whole));
     must(cx, api->record_end(cx, stream, &recording));
     for (int i = 0; i < 3; i++) {
         must(cx, api->mark(cx, stream, from));
@@ -325,7 +249,7 @@ static double measure(cm_ctx *cx, const trial *x, const cm_run *r, double bytes,
         best = fmin(best, ns / REPEATS);
     }
     api->recording_close(device, recording);
-    return best;
+    return x || whole == 0 ? best : best * (double)half / (double)whole;
 }
 
 static void time_trial(cm_ctx *cx, const trial *x, cm_mark *from, cm_mark *to)
@@ -346,7 +270,7 @@ static void time_trial(cm_ctx *cx, const trial *x, cm_mark *from, cm_mark *to)
             continue;
         unsigned char *at = place(&used, bytes_of(p->in[i]));
         in[i] = at;
-        if (p->in[i]->data && !cm_dtype_is_float(p->in[i]->dtype))
+        if (p->in[i]->data)
             must(cx, api->upload(cx, stream, at, p->in[i]->data, bytes_of(p->in[i])));
     }
     used = used > MEMORY / 2 ? used : MEMORY / 2; /* so that no node reads what another left */
@@ -397,17 +321,17 @@ int main(int argc, char **argv)
             read_node(&nodes[n_nodes], texts[i]);
             make_trials(&nodes[n_nodes++]);
         }
-    compile_all();
-    cm_dtype filled = CM_NO_DTYPE;
+    begin_compiling();
     for (int i = 0; i < n_nodes; i++) {
         node *n = &nodes[i];
-        if (n->in[0].dtype != filled)
-            fill_memory(&cx, filled = n->in[0].dtype);
+        fill_memory(&cx, n->in[0].dtype); /* results of the node before are no numbers to go on with */
         n->copy_ns = measure(&cx, NULL, NULL, n->bytes, from, to);
         printf("%s", n->text);
         for (int t = 0; t < n_trials; t++)
-            if (trials[t].of == n)
+            if (trials[t].of == n) {
+                wait_for(&trials[t]);
                 time_trial(&cx, &trials[t], from, to);
+            }
         fflush(stdout);
     }
     return 0;

@@ -1,16 +1,25 @@
 /* rows.c -- ROWS: softmax and normalisations on the device; rows whose elements are adjacent, or anywhere.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A row is held by as many threads as have registers for it, and so passes through memory once; only
- * longer ones are read twice. Groups of channels too large or too few for that go in parts (rows_group.c), rows
- * side by side have a kernel of their own (rows_lanes.c). */
+ * A row is held by as many threads as have registers for it, those of a cluster of blocks where it is long, and so passes
+ * through memory once; only longer ones are read twice. Groups of channels too large or too few for that go in parts
+ * (rows_group.c), rows side by side have a kernel of their own (rows_lanes.c). */
 #include "cuda/rows.h"
 
 #include "base/size.h"
 
-enum { WARP = 32, BLOCK = 128, MOST_THREADS = 512, MOST_HELD_BYTES = 64, MOST_HELD_ELEMS = 32 };
+enum {
+    WARP = 32,
+    BLOCK = 128,
+    MOST_THREADS = 512, /* of a block */
+    MOST_HELD_BYTES = 64,
+    MOST_HELD_ELEMS = 32,
+    MOST_CLUSTER = 8, /* blocks; and what their threads hold */
+    MOST_CLUSTER_ELEMS = 64,
+    LEAST_CLUSTER_COLS = 4096,
+};
 
-/* Knob 0: threads to a row. */
+/* Knob 0: threads to a row; knob 1: of each of so many blocks, 0: of one. */
 typedef struct {
     const cm_kernel *vectors, *scalars, *count; /* vectors, count: NULL where they are of no use */
     cm_grid grid;
@@ -23,11 +32,18 @@ static int vector_of(const cm_problem *p)
     return 16 / (int)cm_dtype_size(p->in[r->embed ? r->word : 0]->dtype);
 }
 
-/* Vectors of a thread; 0: there are too many to hold. */
-static int held_by(const cm_problem *p, int threads)
+static int cluster_of(const cm_knobs *k)
 {
-    int64_t vector = vector_of(p), held = cm_ceil_div(p->as.rows.cols, vector * threads);
-    return held * vector <= MOST_HELD_ELEMS ? (int)held : 0;
+    return k->v[1] > 1 ? k->v[1] : 1;
+}
+
+/* Vectors of a thread; 0: there are too many to hold. */
+static int held_by(const cm_problem *p, const cm_knobs *k)
+{
+    int cluster = cluster_of(k), most = cluster > 1 ? MOST_CLUSTER_ELEMS : MOST_HELD_ELEMS;
+    int64_t vector = vector_of(p);
+    int64_t held = cm_ceil_div(p->as.rows.cols, vector * k->v[0] * cluster);
+    return held * vector <= most ? (int)held : 0;
 }
 
 static const char *place(const cm_problem *p, cm_rows_args *a)
@@ -50,7 +66,7 @@ static const char *reject(const cm_problem *p)
     why = place(p, &a);
     if (why)
         return why;
-    if (p->as.rows.kind == CM_ROWS_GROUP_NORM && !held_by(p, MOST_THREADS))
+    if (p->as.rows.kind == CM_ROWS_GROUP_NORM && !held_by(p, &(cm_knobs){{MOST_THREADS}}))
         return "a group is too large for one block";
     return a.at_x.col != 1 && !cm_cuda_lanes_reject(p) ? "rows lie side by side" : NULL;
 }
@@ -80,6 +96,34 @@ static int knobs(const cm_problem *p, cm_knobs *out)
     return 2;
 }
 
+static const char *reject_clusters(const cm_problem *p)
+{
+    cm_rows_args a;
+    const char *why = cm_cuda_rows_reject(p);
+    if (why)
+        return why;
+    if (p->as.rows.cols < LEAST_CLUSTER_COLS || p->as.rows.embed)
+        return "rows are short";
+    if (!held_by(p, &(cm_knobs){{MOST_THREADS, MOST_CLUSTER}}))
+        return "rows are too long for a cluster";
+    why = place(p, &a);
+    return why ? why : a.at_x.col != 1 ? "elements of rows are apart" : NULL;
+}
+
+/* The fewest blocks that hold a row: of half as many threads, which wait less for each other, where these are enough. */
+static int knobs_clusters(const cm_problem *p, cm_knobs *out)
+{
+    int n = 0;
+    for (int threads = MOST_THREADS / 2; threads <= MOST_THREADS; threads *= 2) {
+        cm_knobs k = {{threads, 2}};
+        while (k.v[1] < MOST_CLUSTER && !held_by(p, &k))
+            k.v[1] *= 2;
+        if (held_by(p, &k))
+            out[n++] = k;
+    }
+    return n;
+}
+
 static double cost(const cm_problem *p, const cm_knobs *k)
 {
     cm_gpu_facts facts;
@@ -91,9 +135,11 @@ static double cost(const cm_problem *p, const cm_knobs *k)
         fast = 0.15;
     else if (p->as.rows.cols % vector_of(p) != 0)
         fast = 0.6;
-    if (!held_by(p, k->v[0]))
+    if (cluster_of(k) > 1) /* blocks wait for one another */
+        fast = cm_dtype_size(p->in[0]->dtype) > 2 ? 0.65 : 0.5;
+    if (!held_by(p, k))
         bytes *= 1.4;
-    double threads = (double)p->as.rows.rows * k->v[0];
+    double threads = (double)p->as.rows.rows * k->v[0] * cluster_of(k);
     double full = (double)facts.multiprocessors * 256;
     fast *= threads < full ? cm_max_i64(1, (int64_t)(threads / full * 100)) / 100.0 : 1;
     double row = (double)p->as.rows.cols / k->v[0] * 2;
@@ -130,18 +176,19 @@ static bool has_constant_factors(const cm_problem *p)
 }
 
 static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_rows_args *a,
-                         int threads, bool vectors, const char *entry, const cm_kernel **out)
+                         const cm_knobs *k, bool vectors, const char *entry, const cm_kernel **out)
 {
-    int held = held_by(p, threads);
+    int held = held_by(p, k), threads = k->v[0], cluster = cluster_of(k);
     cm_buf b;
     cm_buf_init(&b, cx->allocator);
     cm_cuda_rows_text(&b, p, a);
-    cm_buf_printf(&b,
-                  "#define VECTORS %d\n#define THREADS %d\n#define ROWS %d\n#define HELD %d\n"
-                  "#define FULL %d\n#define CONSTANT %d\n",
-                  vectors, threads, rows_of(threads), held,
-                  vectors && p->as.rows.cols == (int64_t)held * vector_of(p) * threads,
-                  has_constant_factors(p));
+    cm_buf_printf(
+        &b,
+        "#define VECTORS %d\n#define THREADS %d\n#define ROWS %d\n#define HELD %d\n"
+        "#define CLUSTER %d\n#define WHOLE_CHANNELS %d\n#define FULL %d\n#define CONSTANT %d\n",
+        vectors, threads, rows_of(threads), held, cluster, a->space % vector_of(p) == 0,
+        vectors && p->as.rows.cols == (int64_t)held * vector_of(p) * threads * cluster,
+        has_constant_factors(p));
     return cm_gpu_kernel_with(cx, d, &b, (cm_kernel_text){.file = "rows", .entry = entry}, 0, out);
 }
 
@@ -159,22 +206,23 @@ static void set_tables(const cm_problem *p, cm_rows_args *a)
 static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                        const cm_knobs *k, const void **out)
 {
-    int threads = k->v[0], rows = rows_of(threads);
+    int threads = k->v[0], rows = rows_of(threads), cluster = cluster_of(k);
     state *s = cm_new(arena, state);
     if (!s)
         return cm_fail_memory(cx);
     (void)place(p, &s->args);
     set_tables(p, &s->args);
-    s->grid =
-        (cm_grid){.blocks = {(unsigned)cm_min_i64(INT32_MAX, cm_ceil_div(p->as.rows.rows, rows))},
-                  .threads = {(unsigned)(threads * rows)},
-                  .overlaps = true};
+    int64_t teams = cm_min_i64(INT32_MAX / cluster, cm_ceil_div(p->as.rows.rows, rows));
+    s->grid = (cm_grid){.blocks = {(unsigned)(teams * cluster)},
+                        .threads = {(unsigned)(threads * rows)},
+                        .cluster = (unsigned)cluster,
+                        .overlaps = true};
     if (takes_vectors(p, &s->args))
-        CM_TRY(compile(cx, d, p, &s->args, threads, true, "rows", &s->vectors));
+        CM_TRY(compile(cx, d, p, &s->args, k, true, "rows", &s->vectors));
     if (p->as.rows.mask_index >= 0)
-        CM_TRY(compile(cx, d, p, &s->args, threads, false, "count_mask", &s->count));
+        CM_TRY(compile(cx, d, p, &s->args, k, false, "count_mask", &s->count));
     *out = s;
-    return compile(cx, d, p, &s->args, threads, false, "rows", &s->scalars);
+    return compile(cx, d, p, &s->args, k, false, "rows", &s->scalars);
 }
 
 static bool is_aligned(const cm_rows_args *a)
@@ -211,6 +259,13 @@ const cm_tactic cm_cuda_rows_tactics[] = {
      .level = 750,
      .reject = reject,
      .knobs = knobs,
+     .cost = cost,
+     .ready = ready,
+     .run = run},
+    {.name = "cuda_rows_in_clusters",
+     .level = 900,
+     .reject = reject_clusters,
+     .knobs = knobs_clusters,
      .cost = cost,
      .ready = ready,
      .run = run},

@@ -4,7 +4,7 @@
 #ifndef CM_CUDA_ROWS_H
 #define CM_CUDA_ROWS_H
 
-#include "cuda/gpu.h"
+#include "cuda/nest.h"
 #include "cuda/tactics.h"
 
 enum { CM_ROWS_OUTER = 6, CM_ROWS_OPERANDS = 8 };
@@ -26,6 +26,8 @@ typedef struct cm_rows_args {
     int64_t lanes;
     int64_t channels, groups, space;
     int64_t parts, part;
+    int64_t units;
+    cm_gpu_axis by_space;
     int64_t table_rows[3];
     int n_outer, wide_ids[3];
     uint32_t fault_code;

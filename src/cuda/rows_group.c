@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Three kernels: moments of each part, their join, and the result; what the first has read the last finds in
- * the second-level cache, where it fits. */
+ * the second-level cache, as far as it fits. */
 #include "base/size.h"
 #include "cuda/rows.h"
 
@@ -43,6 +43,7 @@ const char *cm_cuda_rows_place_groups(const cm_problem *p, cm_rows_args *a, bool
                         .channels = r->channels,
                         .groups = r->groups,
                         .space = space,
+                        .by_space = cm_gpu_axis_of(space),
                         .n_outer = 2,
                         .dims = {x->dims[0], r->groups},
                         .epsilon = r->epsilon};
@@ -50,6 +51,8 @@ const char *cm_cuda_rows_place_groups(const cm_problem *p, cm_rows_args *a, bool
     a->at_y = (cm_rows_place){{y->dims[0] > 1 ? y->strides[0] : image, r->cols}, 1, 0};
     if (r->axis == 0)
         return "the axis of the channels is the first";
+    if (r->rows > INT32_MAX)
+        return "there are too many groups";
     for (int i = 0; i < p->n_operands; i++)
         if (!place_operand(p->operands[i], y, r->axis, &a->at_operand[i]))
             return "an operand of the epilogue broadcasts along some axes of an image";
@@ -57,6 +60,20 @@ const char *cm_cuda_rows_place_groups(const cm_problem *p, cm_rows_args *a, bool
     if (*last && (!cm_is_in_pixels(x, r->axis) || !cm_is_in_pixels(y, r->axis)))
         return "input and output differ in layout";
     return NULL;
+}
+
+/* How groups (channels first) or images (last) are divided. */
+static void divide(const cm_problem *p, cm_rows_args *a, bool last)
+{
+    cm_gpu_facts facts;
+    cm_gpu_facts_of(&p->target, &facts);
+    int64_t whole = last ? a->space : a->cols, n = last ? a->dims[0] : a->rows;
+    int64_t least = cm_max_i64(last ? PART_ELEMS / a->channels : PART_ELEMS, 1);
+    int64_t wanted = cm_ceil_div((int64_t)facts.multiprocessors * 4, n);
+    a->parts = cm_max_i64(1, cm_min_i64(wanted, whole / least));
+    a->part = cm_ceil_div(cm_ceil_div(whole, a->parts), 8) * 8; /* whole vectors */
+    a->parts = cm_ceil_div(whole, a->part);
+    a->units = a->parts * n;
 }
 
 const char *cm_cuda_groups_reject(const cm_problem *p)
@@ -71,20 +88,11 @@ const char *cm_cuda_groups_reject(const cm_problem *p)
         return why;
     if (r->cols >= INT32_MAX || r->channels >= INT32_MAX)
         return "groups are too large";
-    return cm_cuda_rows_place_groups(p, &a, &last);
-}
-
-/* How groups (channels first) or images (last) are divided. */
-static void divide(const cm_problem *p, cm_rows_args *a, bool last)
-{
-    cm_gpu_facts facts;
-    cm_gpu_facts_of(&p->target, &facts);
-    int64_t whole = last ? a->space : a->cols, n = last ? a->dims[0] : a->rows;
-    int64_t least = cm_max_i64(last ? PART_ELEMS / a->channels : PART_ELEMS, 1);
-    int64_t wanted = cm_ceil_div((int64_t)facts.multiprocessors * 4, n);
-    a->parts = cm_max_i64(1, cm_min_i64(wanted, whole / least));
-    a->part = cm_ceil_div(cm_ceil_div(whole, a->parts), 8) * 8; /* whole vectors */
-    a->parts = cm_ceil_div(whole, a->part);
+    why = cm_cuda_rows_place_groups(p, &a, &last);
+    if (why)
+        return why;
+    divide(p, &a, last);
+    return a.units > INT32_MAX ? "there are too many parts" : NULL;
 }
 
 static int64_t partials_of(const cm_rows_args *a, bool last)
@@ -109,14 +117,13 @@ double cm_cuda_groups_cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts facts;
     cm_gpu_facts_of(&p->target, &facts);
     double bytes = cm_cuda_rows_bytes(p);
-    double times = bytes / 2 < (double)facts.l2_bytes / 2 ? 1.2 : 1.5;
-    return 3 * facts.launch_ns + 2000 + bytes * times / facts.read_gbs / 0.8;
+    return 3 * facts.launch_ns + 2000 + bytes / facts.read_gbs / 0.6;
 }
 
-enum { MOMENTS, JOIN, APPLY, KERNELS };
+enum { MOMENTS, JOIN, APPLY, STAGES };
 
 typedef struct {
-    const cm_kernel *wide[KERNELS], *narrow[KERNELS]; /* wide: NULL where vectors do not fit */
+    const cm_kernel *wide[STAGES], *narrow[STAGES]; /* wide: NULL where vectors do not fit */
     int width;
     bool last;
     cm_rows_args args;
@@ -125,14 +132,16 @@ typedef struct {
 static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_rows_args *a,
                          bool last, int width, const cm_kernel **out)
 {
-    static const char *const entries[] = {"moments", "join", "apply"};
+    static const char *const entries[STAGES] = {"moments", "join", "apply"};
     cm_buf b;
     cm_buf_init(&b, cx->allocator);
     cm_cuda_rows_text(&b, p, a);
-    cm_buf_printf(&b, "#define THREADS %d\n#define WIDTH %d\n#define CHANNELS_LAST %d\n", THREADS,
-                  width, last);
+    cm_buf_printf(&b,
+                  "#define THREADS %d\n#define WIDTH %d\n#define CHANNELS_LAST %d\n"
+                  "#define WHOLE_CHANNELS %d\n",
+                  THREADS, width, last, a->space % width == 0);
     cm_status st = CM_OK;
-    for (int i = 0; i < KERNELS && st == CM_OK; i++) {
+    for (int i = 0; i < STAGES && st == CM_OK; i++) {
         cm_kernel_text t = {.file = "rows_group", .defines = cm_buf_text(&b), .entry = entries[i]};
         st = b.failed ? cm_fail_memory(cx) : cm_gpu_kernel(cx, d, &t, 0, &out[i]);
     }
@@ -169,14 +178,10 @@ cm_status cm_cuda_groups_run(const cm_run *r)
     a.stats = a.partials + partials_of(&a, s->last);
     bool wide = s->wide[0] && ((uintptr_t)a.x | (uintptr_t)a.y) % 16 == 0;
     const cm_kernel *const *kernels = wide ? s->wide : s->narrow;
-    int64_t units = a.parts * (s->last ? a.dims[0] : a.rows);
-    int64_t vectors = a.channels / (wide ? s->width : 1);
-    cm_grid parts = {.blocks = {(unsigned)cm_min_i64(units, INT32_MAX),
-                                s->last ? (unsigned)cm_ceil_div(vectors, THREADS) : 1},
-                     .threads = {THREADS}};
-    cm_grid rows = {.blocks = {(unsigned)a.rows}, .threads = {32}};
+    cm_grid units = {.blocks = {(unsigned)a.units}, .threads = {THREADS}};
+    cm_grid rows = {.blocks = {(unsigned)a.rows}, .threads = {THREADS}};
     void *args[] = {&a};
-    CM_TRY(cm_gpu_launch(r, kernels[MOMENTS], &parts, args));
+    CM_TRY(cm_gpu_launch(r, kernels[MOMENTS], &units, args));
     CM_TRY(cm_gpu_launch(r, kernels[JOIN], &rows, args));
-    return cm_gpu_launch(r, kernels[APPLY], &parts, args);
+    return cm_gpu_launch(r, kernels[APPLY], &units, args);
 }

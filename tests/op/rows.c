@@ -38,6 +38,8 @@ static void softmax_rows(void **state)
         "x: f32[7,1001]\ny = Softmax(x)\nreturn y\n",
         "x: f32[40,2000]\ny = LogSoftmax(x)\nreturn y\n",
         "x: f32[3,77]\ny = LogSoftmax(x)\nreturn y\n",
+        "x: f32[3,5001]\ny = Softmax(x)\nreturn y\n",
+        "x: f32[2,16384]\ny = LogSoftmax(x)\nreturn y\n",
         "x: f32[2,5,3,9]\ny = Softmax(x) {axis=1}\nreturn y\n",
         "x: f32[2,5,3,9]\ny = cameo.Softmax(x) {axis=2, count=2}\nreturn y\n",
         "x: f32[4,3,33]\ny = cameo.Softmax(x) {axis=-2, count=2, log=1}\nreturn y\n",

@@ -145,4 +145,19 @@ DEVICE float4 load_cluster16(u32 at, u32 rank)
                  : "memory");
     return v;
 }
+// To the same place in another block of the cluster.
+DEVICE void store_cluster(u32 at, u32 rank, float v)
+{
+    asm volatile("{ .reg .u32 t; mapa.shared::cluster.u32 t, %0, %1;\n\t"
+                 "st.shared::cluster.f32 [t], %2; }" ::"r"(at),
+                 "r"(rank), "f"(v)
+                 : "memory");
+}
+DEVICE void store_cluster(u32 at, u32 rank, double v)
+{
+    asm volatile("{ .reg .u32 t; mapa.shared::cluster.u32 t, %0, %1;\n\t"
+                 "st.shared::cluster.f64 [t], %2; }" ::"r"(at),
+                 "r"(rank), "d"(v)
+                 : "memory");
+}
 #endif

@@ -1,12 +1,14 @@
-// rows.cu -- softmax and normalisations of rows: THREADS threads to a row, which they hold in registers
+// rows.cu -- softmax and normalisations of rows: THREADS threads of CLUSTER blocks to a row, which they hold in registers
 // (HELD vectors each) or, where it is too long (HELD 0), read twice.
 // SPDX-License-Identifier: Apache-2.0
 //
-// VECTORS: every row begins at 16 bytes and has whole vectors; else thread t has elements t, t + THREADS, ... FULL: all threads
-// hold HELD vectors of every row.
+// VECTORS: every row begins at 16 bytes and has whole vectors; else thread t has elements t, t + TEAM, ... FULL: all threads
+// hold HELD vectors of every row. WHOLE_CHANNELS: those of a group are of whole vectors.
 // Statistics that float32 cannot hold are taken again in doubles.
 #include "common.cuh"
 #include "rows.cuh"
+
+#define TEAM (THREADS * CLUSTER)
 
 // What counts elements of a row.
 #if HELD > 0
@@ -17,6 +19,7 @@ typedef i64 column;
 
 struct row_places {
     i64 row, x, y, skip, third, sum;
+    column channel; // GROUP_NORM: the first
     operand_places operands;
 };
 
@@ -59,6 +62,9 @@ DEVICE void find_row(const rows_args &a, i64 row, row_places &p)
 #ifdef SUMT
     p.sum = place_of(a, a.at_sum, row);
 #endif
+#if KIND == GROUP_NORM
+    p.channel = (column)((u32)row % (u32)a.groups * ((u32)a.channels / (u32)a.groups)); // rows fill groups of images
+#endif
     find_operands(a, row, p.operands);
 }
 
@@ -78,7 +84,7 @@ DEVICE float element(const rows_args &a, const row_places &p, column c)
 // Which elements: number i of vector j of this thread.
 DEVICE column index_of(int t, int j, int i)
 {
-    return VECTORS ? (column)(j * THREADS + t) * VECTOR + i : (column)(j * VECTOR + i) * THREADS + t;
+    return VECTORS ? (column)(j * TEAM + t) * VECTOR + i : (column)(j * VECTOR + i) * TEAM + t;
 }
 
 // Is it there? All of a vector are, or none.
@@ -87,6 +93,12 @@ DEVICE bool inside(const rows_args &a, int t, int j, int i)
     return FULL || index_of(t, j, VECTORS ? 0 : i) < (column)a.cols;
 }
 
+template <class T> DEVICE void get_vector(const void *from, i64 at, float *v)
+{
+    vec<T, VECTOR> x = *(const vec<T, VECTOR> *)((const T *)from + at);
+    for (int i = 0; i < VECTOR; i++)
+        v[i] = to_float(x.v[i]);
+}
 template <class T> DEVICE void add_vector(const void *from, i64 at, float *v)
 {
     vec<T, VECTOR> x = *(const vec<T, VECTOR> *)((const T *)from + at);
@@ -100,10 +112,10 @@ DEVICE void load(const rows_args &a, const row_places &p, int t, int j, float ab
 {
     column first = index_of(t, j, 0);
     for (int i = 0; i < VECTOR; i++)
-        v[i] = inside(a, t, j, 0) ? 0.0f : absent;
+        v[i] = absent;
     if (!inside(a, t, j, 0))
         return;
-    add_vector<XT>(a.x, p.x + first, v);
+    get_vector<XT>(a.x, p.x + first, v);
 #ifdef SKIPT
     add_vector<SKIPT>(a.skip, p.skip + first, v);
 #endif
@@ -214,7 +226,7 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
 DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn, all_factors &f)
 {
     float v[VECTOR], most = -INFINITE, sum = 0;
-    int n = (int)((a.cols + THREADS * VECTOR - 1) / (THREADS * VECTOR));
+    int n = (int)((a.cols + TEAM * VECTOR - 1) / (TEAM * VECTOR));
     for (int j = 0; j < n; j++) {
         float here = -INFINITE;
         load(a, p, t, j, -INFINITE, v);
@@ -242,13 +254,15 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
 #else // normalisations
 
 // Channel and position of element c; what scale and bias run over is the channel.
-DEVICE void find_channel(const rows_args &a, i64 row, column c, column &channel, column &position)
+DEVICE void find_channel(const rows_args &a, const row_places &p, column c, column &channel,
+                         column &position)
 {
     channel = c;
     position = 0;
 #if KIND == GROUP_NORM
-    channel = (column)(row % a.groups * (a.channels / a.groups)) + (u32)c / (u32)a.space;
-    position = (u32)c % (u32)a.space;
+    const u32 of_group = over_space(a, (u32)c);
+    channel = p.channel + of_group;
+    position = (column)((u32)c - of_group * (u32)a.space);
 #endif
 }
 
@@ -292,6 +306,28 @@ DEVICE float scaled(const rows_args &a, const factors &f, column channel, int i,
 }
 
 // v = (v - shift) * factor, scaled and biased, and what follows.
+#if KIND == GROUP_NORM && VECTORS
+DEVICE void normalise(const rows_args &a, const row_places &p, int t, int j, float shift,
+                      float factor, const factors &f, float *v)
+{
+    column channel, position;
+    if (!inside(a, t, j, 0))
+        return;
+    find_channel(a, p, index_of(t, j, 0), channel, position);
+    float scale = scale_of(a, channel) * factor, bias = bias_of(a, channel);
+    for (int i = 0; i < VECTOR; i++) {
+        v[i] = finish(a, p.operands, channel, position, (v[i] - shift) * scale + bias);
+        position++;
+        if (!WHOLE_CHANNELS && position == (column)a.space && i + 1 < VECTOR) {
+            position = 0;
+            channel++;
+            scale = scale_of(a, channel) * factor;
+            bias = bias_of(a, channel);
+        }
+    }
+    store(a, p, t, j, v);
+}
+#else
 DEVICE void normalise(const rows_args &a, const row_places &p, int t, int j, float shift,
                       float factor, const factors &f, float *v)
 {
@@ -299,12 +335,13 @@ DEVICE void normalise(const rows_args &a, const row_places &p, int t, int j, flo
         column channel, position;
         if (!inside(a, t, j, i))
             continue;
-        find_channel(a, p.row, index_of(t, j, i), channel, position);
+        find_channel(a, p, index_of(t, j, i), channel, position);
         v[i] = finish(a, p.operands, channel, position,
                       scaled(a, f, channel, i, (v[i] - shift) * factor));
     }
     store(a, p, t, j, v);
 }
+#endif
 
 DEVICE void store_stats(const rows_args &a, i64 row, int t, double mean, double inv)
 {
@@ -324,22 +361,24 @@ static __device__ __noinline__ void do_row_in_double(const rows_args &a, i64 row
     int turn = 0;
     row_places p;
     find_row(a, row, p);
-#if THREADS > 32
-    __syncthreads(); // the caller's sums are read before these begin
+#if CLUSTER > 1
+    cluster_barrier(); // the caller's sums are read before these begin
+#elif THREADS > 32
+    __syncthreads();
 #endif
     double mean = 0, sum = 0;
     column cols = there ? (column)a.cols : 0;
 #if CENTERED
-    for (column c = t; c < cols; c += THREADS)
+    for (column c = t; c < cols; c += TEAM)
         mean += element(a, p, c);
     mean = over_row<plus>(mean, turn) / (double)a.cols;
 #endif
-    for (column c = t; c < cols; c += THREADS)
+    for (column c = t; c < cols; c += TEAM)
         sum += term<double>(element(a, p, c) - mean);
     double by = deviation_of<double>(a, over_row<plus>(sum, turn));
-    for (column c = t; c < cols; c += THREADS) {
+    for (column c = t; c < cols; c += TEAM) {
         column channel, position;
-        find_channel(a, p.row, c, channel, position);
+        find_channel(a, p, c, channel, position);
         double v = IS_NORM && by == 0 ? 0 : (element(a, p, c) - mean) / by;
         ((YT *)a.y)[p.y + c * a.at_y.col] = from_float<YT>(
             finish(a, p.operands, channel, position, (float)(v * scale_of(a, channel) + bias_of(a, channel))));
@@ -427,7 +466,7 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
 DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, int &turn, all_factors &f)
 {
     float v[VECTOR], part[VECTOR], square[VECTOR];
-    int n = (int)((a.cols + THREADS * VECTOR - 1) / (THREADS * VECTOR)), count[VECTOR];
+    int n = (int)((a.cols + TEAM * VECTOR - 1) / (TEAM * VECTOR)), count[VECTOR];
     for (int i = 0; i < VECTOR; i++)
         part[i] = square[i] = 0, count[i] = 0;
     for (int j = 0; j < n; j++) {
@@ -480,11 +519,16 @@ DEVICE void do_row(const rows_args &a, const row_places &p, int t, bool there, i
 extern "C" __global__ void __launch_bounds__(THREADS * ROWS) rows(const __grid_constant__ rows_args a)
 {
     int t = threadIdx.x % THREADS, turn = 0;
+#if CLUSTER > 1
+    t += (int)rank_in_cluster() * THREADS;
+    cluster_barrier(); // all blocks are there to be written to
+#endif
     all_factors f;
     if (FEW_FACTORS && CONSTANT)
         load_factors(a, t, f);
     wait_for_predecessor();
-    for (i64 first = (i64)blockIdx.x * ROWS; first < a.rows; first += (i64)gridDim.x * ROWS) {
+    for (i64 first = (i64)(blockIdx.x / CLUSTER) * ROWS; first < a.rows;
+         first += (i64)(gridDim.x / CLUSTER) * ROWS) {
         i64 row = first + threadIdx.x / THREADS;
         bool there = row < a.rows;
         row_places p;

@@ -3,8 +3,13 @@
 //
 // Specialised by macros: KIND, XT and YT (elements of input and output), THREADS (to a row), ROWS (of a
 // block), and where there are such: SKIPT, THIRDT, SCALET, BIAST, SUMT, MEANT, INVT; OPERANDS(X), X(index, type) for each
-// operand of `epilogue`, a generated function that is there when EPILOGUE is defined. EVEN: rows are evenly apart.
+// operand of `epilogue`, a generated function that is there when EPILOGUE is defined. EVEN: rows are evenly apart. CLUSTER: blocks
+// to a row, 1 where it is not given.
 #include "ptx_matrix.cuh"
+
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
 
 #define SOFTMAX 0
 #define LOG_SOFTMAX 1
@@ -36,6 +41,11 @@ struct rows_args { // as cuda/rows.h has it
     i64 lanes;                       // rows side by side
     i64 channels, groups, space;     // GROUP_NORM
     i64 parts, part;                 // and how many parts of how many elements (positions) a row (image) has
+    i64 units;                       // parts of all
+    struct {
+        i64 size;
+        u32 magic, shift;
+    } by_space;                      // to divide by: cuda/nest.h makes them
     i64 table_rows[3];               // embeddings
     int n_outer, wide_ids[3];
     u32 fault_code;
@@ -50,9 +60,24 @@ template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16
     T v[N];
 };
 
+// Which channel of a group element c is in.
+DEVICE u32 over_space(const rows_args &a, u32 c)
+{
+    return (__umulhi(c, a.by_space.magic) + c) >> a.by_space.shift;
+}
+
 DEVICE i64 place_of(const rows_args &a, const rows_place &p, i64 row)
 {
     i64 at = 0;
+    if (!EVEN && row >> 31 == 0) { // short division is much quicker
+        u32 rest = (u32)row;
+        for (int i = a.n_outer - 1; i > 0; i--) {
+            const u32 n = (u32)a.dims[i], q = rest / n;
+            at += (i64)(rest - q * n) * p.outer[i];
+            rest = q;
+        }
+        return at + rest * p.outer[0];
+    }
     for (int i = a.n_outer - 1; !EVEN && i > 0; i--) {
         at += row % a.dims[i] * p.outer[i];
         row /= a.dims[i];
@@ -136,8 +161,16 @@ template <> __device__ __forceinline__ two from_lane<two>(two v, int o)
     return {__shfl_xor_sync(~0u, v.a, o), __shfl_xor_sync(~0u, v.b, o)};
 }
 
-// Over THREADS threads, the same in each. Calls take turns at two slots of memory, so that one barrier each is
-// enough.
+#if CLUSTER > 1
+DEVICE void store_cluster(u32 at, u32 rank, two v)
+{
+    store_cluster(at, rank, v.a);
+    store_cluster(at + sizeof v.a, rank, v.b);
+}
+#endif
+
+// Over THREADS threads of each block of the cluster, the same in each. Calls take turns at two slots of memory, so that one
+// barrier each is enough.
 template <class Op, class T> DEVICE T over_row(T v, int &turn)
 {
     for (int o = (THREADS < 32 ? THREADS : 32) / 2; o > 0; o /= 2)
@@ -151,6 +184,15 @@ template <class Op, class T> DEVICE T over_row(T v, int &turn)
     v = held[turn][0];
     for (int i = 1; i < THREADS / 32; i++)
         v = Op::of(v, held[turn][i]);
+#endif
+#if CLUSTER > 1
+    __shared__ T of_block[2][CLUSTER];
+    if (threadIdx.x < CLUSTER)
+        store_cluster(shared_address(&of_block[turn][rank_in_cluster()]), threadIdx.x, v);
+    cluster_barrier();
+    v = of_block[turn][0];
+    for (int i = 1; i < CLUSTER; i++)
+        v = Op::of(v, of_block[turn][i]);
 #endif
     return v;
 }

@@ -1,24 +1,21 @@
 // rows_group.cu -- group and instance normalisation in parts: moments of parts, their join, and the result.
 // SPDX-License-Identifier: Apache-2.0
 //
-// CHANNELS_LAST 0: a group is one run of elements; `parts` blocks share it. CHANNELS_LAST 1: `parts` blocks share the
-// positions of an image, each thread keeping to its channels. WIDTH elements are read at once.
+// CHANNELS_LAST 0: a group is one run of elements; `parts` units share it. CHANNELS_LAST 1: `parts` units share the
+// positions of an image, each thread keeping to its channels. WIDTH elements are read at once; WHOLE_CHANNELS: those of a
+// group are of whole vectors.
 #include "common.cuh"
 #include "rows.cuh"
 
-// Means and squared distances of WIDTH streams of elements `step` apart, n of each; in doubles where float32 cannot
-// hold them.
-DEVICE void take_moments(const rows_args &a, const XT *x, i64 n, i64 step, double *mean,
-                         double *square)
+// Means and squared distances of WIDTH streams of elements `step` apart, n of each. False: float32 cannot hold them.
+DEVICE bool take_moments(const rows_args &a, const XT *x, i64 n, i64 step, float *m, float *s)
 {
-    float m[WIDTH], s[WIDTH];
-    bool slow = false;
+    bool held = true;
     for (int i = 0; i < WIDTH; i++)
         m[i] = s[i] = 0;
-    const XT *at = x;
 #pragma unroll 4
-    for (int k = 0; k < (int)n; k++, at += step) {
-        vec<XT, WIDTH> v = *(const vec<XT, WIDTH> *)at;
+    for (int k = 0; k < (int)n; k++, x += step) {
+        vec<XT, WIDTH> v = *(const vec<XT, WIDTH> *)x;
         float one = __fdividef(1.0f, (float)(k + 1));
         for (int i = 0; i < WIDTH; i++) {
             float e = to_float(v.v[i]), d = e - m[i];
@@ -26,20 +23,26 @@ DEVICE void take_moments(const rows_args &a, const XT *x, i64 n, i64 step, doubl
             s[i] += d * (e - m[i]);
         }
     }
-    for (int i = 0; i < WIDTH; i++) {
-        mean[i] = m[i];
-        square[i] = s[i];
-        slow = slow || out_of_range(s[i], a.epsilon);
+    for (int i = 0; i < WIDTH; i++)
+        held = held && !out_of_range(s[i], a.epsilon);
+    return held;
+}
+
+struct moment {
+    double mean, square;
+};
+
+// Of one stream.
+static __device__ __noinline__ moment moment_in_double(const XT *x, i64 n, i64 step)
+{
+    moment m = {0, 0};
+    for (i64 k = 0; k < n; k++)
+        m.mean += to_float(x[k * step]) / (double)n;
+    for (i64 k = 0; k < n; k++) {
+        double d = to_float(x[k * step]) - m.mean;
+        m.square += d * d;
     }
-    for (int i = 0; slow && i < WIDTH; i++) {
-        mean[i] = square[i] = 0;
-        for (i64 k = 0; k < n; k++)
-            mean[i] += to_float(x[k * step + i]) / (double)n;
-        for (i64 k = 0; k < n; k++) {
-            double d = to_float(x[k * step + i]) - mean[i];
-            square[i] += d * d;
-        }
-    }
+    return m;
 }
 
 // Of a row: its mean, as a double and as two floats, and what is divided by. Extreme: float32 cannot subtract and
@@ -57,89 +60,104 @@ DEVICE double squares_about(double mean, double part, double square, double coun
 }
 
 #if !CHANNELS_LAST
-extern "C" __global__ void __launch_bounds__(THREADS) moments(const __grid_constant__ rows_args a)
+DEVICE void unit_moments(const rows_args &a, u32 unit, int &turn)
 {
-    int turn = 0;
-    for (i64 unit = blockIdx.x; unit < a.rows * a.parts; unit += gridDim.x) {
-        i64 row = unit / a.parts, first = unit % a.parts * a.part;
-        i64 size = a.cols - first < a.part ? a.cols - first : a.part;
-        const XT *x = (const XT *)a.x + place_of(a, a.at_x, row) + first + (i64)threadIdx.x * WIDTH;
-        i64 left = size - (i64)threadIdx.x * WIDTH, step = THREADS * WIDTH;
-        i64 n = left > 0 ? (left + step - 1) / step : 0; // parts are whole vectors
-        double part[WIDTH], square[WIDTH], mean = 0, sum = 0;
-        take_moments(a, x, n, step, part, square);
-        for (int i = 0; i < WIDTH; i++)
-            mean += n > 0 ? part[i] * (double)n : 0;
-        mean = over_row<plus>(mean, turn) / (double)size;
-        for (int i = 0; i < WIDTH; i++)
-            sum += squares_about(mean, part[i], square[i], (double)n);
-        sum = over_row<plus>(sum, turn);
-        if (threadIdx.x == 0) {
-            a.partials[unit * 2] = mean;
-            a.partials[unit * 2 + 1] = sum;
-        }
+    i64 row = unit / (u32)a.parts, first = unit % (u32)a.parts * a.part;
+    i64 size = a.cols - first < a.part ? a.cols - first : a.part;
+    const XT *x = (const XT *)a.x + place_of(a, a.at_x, row) + first + (i64)threadIdx.x * WIDTH;
+    i64 left = size - (i64)threadIdx.x * WIDTH, step = THREADS * WIDTH;
+    i64 n = left > 0 ? (left + step - 1) / step : 0; // parts are whole vectors
+    float part[WIDTH], square[WIDTH];
+    double mean = 0, sum = 0;
+    const bool held = take_moments(a, x, n, step, part, square);
+    for (int i = 0; held && i < WIDTH; i++)
+        mean += n > 0 ? part[i] * (double)n : 0;
+#pragma unroll 1
+    for (int i = 0; !held && i < WIDTH; i++)
+        mean += moment_in_double(x + i, n, step).mean * (double)n;
+    mean = over_row<plus>(mean, turn) / (double)size;
+    for (int i = 0; held && i < WIDTH; i++)
+        sum += squares_about(mean, part[i], square[i], (double)n);
+#pragma unroll 1
+    for (int i = 0; !held && i < WIDTH; i++) {
+        const moment m = moment_in_double(x + i, n, step);
+        sum += squares_about(mean, m.mean, m.square, (double)n);
+    }
+    sum = over_row<plus>(sum, turn);
+    if (threadIdx.x == 0) {
+        a.partials[(i64)unit * 2] = mean;
+        a.partials[(i64)unit * 2 + 1] = sum;
     }
 }
 #else
-// Thread t has vector t % vectors of the channels at every `ways`-th position; blocks of y do the vectors beyond.
-extern "C" __global__ void __launch_bounds__(THREADS) moments(const __grid_constant__ rows_args a)
+// Thread t has vector t % vectors of the channels from `from` on at every `ways`-th position.
+DEVICE void moments_of(const rows_args &a, u32 unit, i64 from)
 {
     __shared__ double held[THREADS][WIDTH][2];
-    i64 vectors = a.channels / WIDTH, from = (i64)blockIdx.y * THREADS;
+    i64 vectors = a.channels / WIDTH;
     int here = (int)(vectors - from < THREADS ? vectors - from : THREADS), ways = THREADS / here;
     int lane = threadIdx.x % here, way = threadIdx.x / here;
-    i64 image = blockIdx.x / a.parts, first = blockIdx.x % a.parts * a.part;
+    i64 image = unit / (u32)a.parts, first = unit % (u32)a.parts * a.part;
     i64 size = a.space - first < a.part ? a.space - first : a.part;
     i64 n = way < ways && way < size ? (size - way + ways - 1) / ways : 0;
     const XT *x = (const XT *)a.x + image * a.at_x.outer[0] + (first + way) * a.channels +
                   (from + lane) * WIDTH;
-    double mean[WIDTH], square[WIDTH];
-    take_moments(a, x, n, ways * a.channels, mean, square);
-    for (int i = 0; i < WIDTH; i++) {
+    float mean[WIDTH], square[WIDTH];
+    const bool fits = take_moments(a, x, n, ways * a.channels, mean, square);
+    __syncthreads(); // what was there has been read
+    for (int i = 0; fits && i < WIDTH; i++) {
         held[threadIdx.x][i][0] = mean[i];
         held[threadIdx.x][i][1] = square[i];
     }
+#pragma unroll 1
+    for (int i = 0; !fits && i < WIDTH; i++) {
+        const moment m = moment_in_double(x + i, n, ways * a.channels);
+        held[threadIdx.x][i][0] = m.mean;
+        held[threadIdx.x][i][1] = m.square;
+    }
     __syncthreads();
-    if (way > 0)
-        return;
-    int used = ways < size ? ways : (int)size, positions = (int)size;
-    for (int i = 0; i < WIDTH; i++) {
+    // Ways before `more` have one position more than the others.
+    const int used = ways < size ? ways : (int)size, less = (int)size / ways, more = (int)size - less * ways;
+    for (int i = threadIdx.x; i < here * WIDTH; i += THREADS) {
         double all = 0, sum = 0;
         for (int w = 0; w < used; w++)
-            all += held[w * here + lane][i][0] * (double)((positions - w + ways - 1) / ways);
+            all += held[w * here + i / WIDTH][i % WIDTH][0] * (double)(less + (w < more));
         all /= (double)size;
         for (int w = 0; w < used; w++)
-            sum += squares_about(all, held[w * here + lane][i][0], held[w * here + lane][i][1],
-                                 (double)((positions - w + ways - 1) / ways));
-        double *to = a.partials + (blockIdx.x * a.channels + (from + lane) * WIDTH + i) * 2;
+            sum += squares_about(all, held[w * here + i / WIDTH][i % WIDTH][0],
+                                 held[w * here + i / WIDTH][i % WIDTH][1], (double)(less + (w < more)));
+        double *to = a.partials + (unit * a.channels + from * WIDTH + i) * 2;
         to[0] = all;
         to[1] = sum;
     }
 }
+DEVICE void unit_moments(const rows_args &a, u32 unit, int &turn)
+{
+    for (i64 from = 0; from * WIDTH < a.channels; from += THREADS)
+        moments_of(a, unit, from);
+}
 #endif
 
-// One row: part p of channel c has moments at partials[first + p * by_part + c]. A warp each.
-extern "C" __global__ void join(const __grid_constant__ rows_args a)
+// One row: part p of channel c has moments at partials[first + p * by_part + c].
+extern "C" __global__ void __launch_bounds__(THREADS) join(const __grid_constant__ rows_args a)
 {
+    int turn = 0;
     i64 row = blockIdx.x, each = CHANNELS_LAST ? a.channels / a.groups : 1;
     i64 first = CHANNELS_LAST ? row / a.groups * a.parts * a.channels + row % a.groups * each
                               : row * a.parts;
     i64 by_part = CHANNELS_LAST ? a.channels : 1, whole = CHANNELS_LAST ? a.space : a.cols;
     double mean = 0, sum = 0;
-    for (i64 i = threadIdx.x; i < a.parts * each; i += 32) {
-        i64 p = i / each, n = whole - p * a.part < a.part ? whole - p * a.part : a.part;
-        mean += a.partials[(first + p * by_part + i % each) * 2] * (double)n;
+    for (i64 i = threadIdx.x; i < a.parts * each; i += THREADS) {
+        i64 p = (u32)i / (u32)each, n = whole - p * a.part < a.part ? whole - p * a.part : a.part;
+        mean += a.partials[(first + p * by_part + (u32)i % (u32)each) * 2] * (double)n;
     }
-    for (int o = 16; o > 0; o /= 2)
-        mean += __shfl_xor_sync(~0u, mean, o);
-    mean /= (double)a.cols;
-    for (i64 i = threadIdx.x; i < a.parts * each; i += 32) {
-        i64 p = i / each, n = whole - p * a.part < a.part ? whole - p * a.part : a.part;
-        const double *m = a.partials + (first + p * by_part + i % each) * 2;
+    mean = over_row<plus>(mean, turn) / (double)a.cols;
+    for (i64 i = threadIdx.x; i < a.parts * each; i += THREADS) {
+        i64 p = (u32)i / (u32)each, n = whole - p * a.part < a.part ? whole - p * a.part : a.part;
+        const double *m = a.partials + (first + p * by_part + (u32)i % (u32)each) * 2;
         sum += squares_about(mean, m[0], m[1], (double)n);
     }
-    for (int o = 16; o > 0; o /= 2)
-        sum += __shfl_xor_sync(~0u, sum, o);
+    sum = over_row<plus>(sum, turn);
     if (threadIdx.x == 0) {
         double by = deviation_of<double>(a, sum);
         row_stats *r = (row_stats *)a.stats + row;
@@ -155,7 +173,6 @@ extern "C" __global__ void join(const __grid_constant__ rows_args a)
 // What is done to the elements of one channel.
 struct channel {
     float center, factor, shift;
-    bool extreme;
 };
 
 DEVICE channel channel_of(const rows_args &a, i64 row, i64 c)
@@ -165,7 +182,6 @@ DEVICE channel channel_of(const rows_args &a, i64 row, i64 c)
     h.center = r->center;
     h.factor = r->factor * to_float(((const SCALET *)a.scale)[c]);
     h.shift = to_float(((const BIAST *)a.bias)[c]) - r->rest * h.factor;
-    h.extreme = r->extreme;
     return h;
 }
 
@@ -176,46 +192,79 @@ static __device__ __noinline__ float normalise_in_double(const rows_args &a, i64
     return (float)(n * to_float(((const SCALET *)a.scale)[c]) + to_float(((const BIAST *)a.bias)[c]));
 }
 
+DEVICE bool is_extreme(const rows_args &a, i64 row)
+{
+    return ((const row_stats *)a.stats + row)->extreme;
+}
+
 DEVICE float normalise(const channel &h, float v) { return (v - h.center) * h.factor + h.shift; }
 
 #if !CHANNELS_LAST
-extern "C" __global__ void __launch_bounds__(THREADS) apply(const __grid_constant__ rows_args a)
+// The vector from element c of a group on; `h` is of channel `known` of the group, and then of the vector's.
+DEVICE vec<YT, WIDTH> apply_vector(const rows_args &a, const operand_places &o, i64 row, u32 first,
+                                   u32 c, const vec<XT, WIDTH> &v, channel &h, u32 &known)
 {
-    i64 each = a.channels / a.groups;
-    for (i64 unit = blockIdx.x; unit < a.rows * a.parts; unit += gridDim.x) {
-        i64 row = unit / a.parts, first = unit % a.parts * a.part;
-        i64 end = first + a.part < a.cols ? first + a.part : a.cols;
-        const XT *x = (const XT *)a.x + place_of(a, a.at_x, row);
-        YT *y = (YT *)a.y + place_of(a, a.at_y, row);
-        operand_places o;
-        find_operands(a, row, o);
-        for (i64 c = first + (i64)threadIdx.x * WIDTH; c < end; c += THREADS * WIDTH) {
-            vec<XT, WIDTH> v = *(const vec<XT, WIDTH> *)(x + c);
-            vec<YT, WIDTH> to;
-            i64 k = row % a.groups * each + (u32)c / (u32)a.space, position = (u32)c % (u32)a.space;
-            channel h = channel_of(a, row, k);
-            for (int i = 0; i < WIDTH; i++) {
-                float e = to_float(v.v[i]);
-                float r = h.extreme ? normalise_in_double(a, row, k, e) : normalise(h, e);
-                to.v[i] = from_float<YT>(finish(a, o, k, position, r));
-                if (++position == a.space && i + 1 < WIDTH) {
-                    position = 0;
-                    h = channel_of(a, row, ++k);
-                }
-            }
-            *(vec<YT, WIDTH> *)(y + c) = to;
+    vec<YT, WIDTH> to;
+    u32 k = over_space(a, c), position = c - k * (u32)a.space;
+    if (k != known)
+        h = channel_of(a, row, first + (known = k));
+    for (int i = 0; i < WIDTH; i++) {
+        to.v[i] = from_float<YT>(
+            finish(a, o, first + known, position, normalise(h, to_float(v.v[i]))));
+        position++;
+        if (!WHOLE_CHANNELS && position == (u32)a.space && i + 1 < WIDTH) {
+            position = 0;
+            h = channel_of(a, row, first + ++known);
         }
+    }
+    return to;
+}
+
+DEVICE void apply_unit(const rows_args &a, u32 unit)
+{
+    const int ahead = 4;
+    const u32 step = THREADS * WIDTH, row = unit / (u32)a.parts;
+    const u32 begin = (u32)(unit % (u32)a.parts * a.part);
+    const u32 end = begin + a.part < a.cols ? begin + (u32)a.part : (u32)a.cols;
+    const u32 first = row % (u32)a.groups * ((u32)a.channels / (u32)a.groups);
+    const XT *x = (const XT *)a.x + place_of(a, a.at_x, row);
+    YT *y = (YT *)a.y + place_of(a, a.at_y, row);
+    u32 known = ~0u;
+    channel h;
+    operand_places o;
+    find_operands(a, row, o);
+    if (is_extreme(a, row)) {
+        for (u32 c = begin + threadIdx.x; c < end; c += THREADS) {
+            const u32 k = over_space(a, c);
+            float v = normalise_in_double(a, row, first + k, to_float(x[c]));
+            y[c] = from_float<YT>(finish(a, o, first + k, c - k * (u32)a.space, v));
+        }
+        return;
+    }
+    for (u32 c = begin + threadIdx.x * WIDTH; c < end; c += ahead * step) {
+        vec<XT, WIDTH> v[ahead];
+#pragma unroll
+        for (int u = 0; u < ahead; u++)
+            if (c + u * step < end)
+                v[u] = *(const vec<XT, WIDTH> *)(x + c + u * step);
+#pragma unroll
+        for (int u = 0; u < ahead; u++)
+            if (c + u * step < end)
+                *(vec<YT, WIDTH> *)(y + c + u * step) =
+                    apply_vector(a, o, row, first, c + u * step, v[u], h, known);
     }
 }
 #else
-extern "C" __global__ void __launch_bounds__(THREADS) apply(const __grid_constant__ rows_args a)
+DEVICE void apply_to(const rows_args &a, u32 unit, i64 from)
 {
-    i64 vectors = a.channels / WIDTH, from = (i64)blockIdx.y * THREADS;
+    const int ahead = 4;
+    i64 vectors = a.channels / WIDTH;
     int here = (int)(vectors - from < THREADS ? vectors - from : THREADS), ways = THREADS / here;
     int way = threadIdx.x / here;
-    i64 image = blockIdx.x / a.parts, first = blockIdx.x % a.parts * a.part;
+    i64 image = unit / (u32)a.parts, first = unit % (u32)a.parts * a.part;
     i64 end = first + a.part < a.space ? first + a.part : a.space;
-    i64 c = (from + threadIdx.x % here) * WIDTH, each = a.channels / a.groups;
+    i64 c = (from + threadIdx.x % here) * WIDTH;
+    u32 each = (u32)a.channels / (u32)a.groups;
     if (way >= ways)
         return;
     operand_places o;
@@ -223,22 +272,56 @@ extern "C" __global__ void __launch_bounds__(THREADS) apply(const __grid_constan
     channel h[WIDTH];
     bool extreme = false;
     for (int i = 0; i < WIDTH; i++) {
-        h[i] = channel_of(a, image * a.groups + (c + i) / each, c + i);
-        extreme = extreme || h[i].extreme;
+        const i64 row = image * a.groups + (u32)(c + i) / each;
+        h[i] = channel_of(a, row, c + i);
+        extreme = extreme || is_extreme(a, row);
     }
-#pragma unroll 2
-    for (i64 p = first + way; p < end; p += ways) {
-        vec<XT, WIDTH> v =
-            *(const vec<XT, WIDTH> *)((const XT *)a.x + image * a.at_x.outer[0] + p * a.channels + c);
-        vec<YT, WIDTH> to;
-        for (int i = 0; i < WIDTH; i++) {
-            float e = to_float(v.v[i]);
-            float r = extreme
-                          ? normalise_in_double(a, image * a.groups + (u32)(c + i) / (u32)each, c + i, e)
-                          : normalise(h[i], e);
-            to.v[i] = from_float<YT>(finish(a, o, c + i, p, r));
+    const XT *x = (const XT *)a.x + image * a.at_x.outer[0] + c;
+    YT *y = (YT *)a.y + image * a.at_y.outer[0] + c;
+    if (extreme) {
+        for (i64 p = first + way; p < end; p += ways)
+#pragma unroll 1
+            for (int i = 0; i < WIDTH; i++) {
+                float v = normalise_in_double(a, image * a.groups + (u32)(c + i) / each, c + i,
+                                              to_float(x[p * a.channels + i]));
+                y[p * a.channels + i] = from_float<YT>(finish(a, o, c + i, p, v));
+            }
+        return;
+    }
+    for (i64 p = first + way; p < end; p += ahead * ways) {
+        vec<XT, WIDTH> v[ahead];
+#pragma unroll
+        for (int u = 0; u < ahead; u++)
+            if (p + u * ways < end)
+                v[u] = *(const vec<XT, WIDTH> *)(x + (p + u * ways) * a.channels);
+#pragma unroll
+        for (int u = 0; u < ahead; u++) {
+            vec<YT, WIDTH> to;
+            if (p + u * ways >= end)
+                break;
+            for (int i = 0; i < WIDTH; i++)
+                to.v[i] = from_float<YT>(
+                    finish(a, o, c + i, p + u * ways, normalise(h[i], to_float(v[u].v[i]))));
+            *(vec<YT, WIDTH> *)(y + (p + u * ways) * a.channels) = to;
         }
-        *(vec<YT, WIDTH> *)((YT *)a.y + image * a.at_y.outer[0] + p * a.channels + c) = to;
     }
 }
+DEVICE void apply_unit(const rows_args &a, u32 unit)
+{
+    for (i64 from = 0; from * WIDTH < a.channels; from += THREADS)
+        apply_to(a, unit, from);
+}
 #endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4) moments(const __grid_constant__ rows_args a)
+{
+    int turn = 0;
+    for (u32 unit = blockIdx.x; unit < a.units; unit += gridDim.x)
+        unit_moments(a, unit, turn);
+}
+// From the last unit on, which the cache has.
+extern "C" __global__ void __launch_bounds__(THREADS, 3) apply(const __grid_constant__ rows_args a)
+{
+    for (u32 unit = blockIdx.x; unit < a.units; unit += gridDim.x)
+        apply_unit(a, (u32)a.units - 1 - unit);
+}

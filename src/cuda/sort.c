@@ -1,17 +1,18 @@
-/* sort.c -- SORT: the first of rows, running sums.
+/* sort.c -- SORT: the first of rows; a few of long rows are top.c's, running sums running.c's.
  * SPDX-License-Identifier: Apache-2.0
  *
  * The first of a row: keys of a number and its index are sorted in shared memory; of a longer row, those up to the k-th
- * one, which is found digit by digit. Sums of floats are kept in double. */
-#include "cuda/nest.h"
+ * one, which is found digit by digit. */
 #include "cuda/sort.h"
+
+#include "cuda/nest.h"
 #include "cuda/tactics.h"
 
 #include <stdio.h>
 
 #include "base/size.h"
 
-enum { SORTED = 4096, LONG_ROW = 1024, SIDE_BY_SIDE = 8, BLOCK = 1024 };
+enum { SORTED = 4096, LONG_ROW = 1024, BLOCK = 1024 };
 
 typedef struct {
     const cm_kernel *kernel;
@@ -22,6 +23,8 @@ static const char *reject(const cm_problem *p)
 {
     const cm_sort *s = &p->as.sort;
     cm_dtype t = p->in[0]->dtype;
+    if (s->kind != CM_SORT_TOP_K)
+        return "not the first of rows";
     if (!cm_gpu_element(t) || t == CM_BOOL)
         return "the element type";
     if (!cm_tensor_is_dense(p->in[0]))
@@ -29,8 +32,6 @@ static const char *reject(const cm_problem *p)
     for (int o = 0; o < p->n_out; o++)
         if (p->out[o] && !cm_tensor_is_dense(p->out[o]))
             return "an output is strided";
-    if (s->kind != CM_SORT_TOP_K)
-        return cm_dtype_size(t) < 4 && !cm_gpu_is_float(t) ? "sums of small integers" : NULL;
     if (cm_dtype_size(t) == 8)
         return "elements of 64 bits leave no room for an index";
     if (s->n > INT32_MAX)
@@ -47,18 +48,9 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts_of(&p->target, &f);
     double rows = (double)(s->outer * s->inner), size = (double)cm_dtype_size(p->in[0]->dtype);
     double bytes = 2 * rows * (double)s->n * size;
-    if (s->kind == CM_SORT_CUM_SUM) {
-        double steps = s->inner >= SIDE_BY_SIDE ? (double)s->n : (double)s->n / LONG_ROW;
-        return cm_gpu_stream_ns(&p->target, bytes) + steps * STEP_NS;
-    }
     double rounds = rows / f.multiprocessors + 1;
     double each = ROW_NS + PASSES * STEP_NS * (double)s->n / BLOCK;
     return cm_gpu_stream_ns(&p->target, bytes) + rounds * each;
-}
-
-static const char *sum_type(cm_dtype t)
-{
-    return cm_gpu_is_float(t) ? "double" : "u64";
 }
 
 static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
@@ -67,35 +59,23 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     const cm_sort *s = &p->as.sort;
     cm_dtype t = p->in[0]->dtype;
     char defines[256];
-    int64_t rows = s->outer * s->inner, threads = CM_GPU_THREADS, blocks = rows;
+    int64_t rows = s->outer * s->inner;
+    int threads = s->n > LONG_ROW ? BLOCK : CM_GPU_THREADS;
     state *st = cm_new(arena, state);
     (void)k;
     if (!st)
         return cm_fail_memory(cx);
     *out = st;
-    if (rows == 0 || s->n == 0 || (s->kind == CM_SORT_TOP_K && s->k == 0))
+    if (rows == 0 || s->k == 0)
         return CM_OK; /* no kernel, nothing to launch */
     cm_kernel_text text = {.file = "sort", .defines = defines, .entry = "top_k"};
-    if (s->kind == CM_SORT_TOP_K) {
-        threads = s->n > LONG_ROW ? BLOCK : CM_GPU_THREADS;
-        snprintf(defines, sizeof defines,
-                 "#define ELEMENT %s\n#define LARGEST %d\n#define FLOATS %d\n#define UNSIGNED %d\n"
-                 "#define THREADS %d\n",
-                 cm_gpu_element(t), s->largest, cm_gpu_is_float(t), !cm_dtype_is_signed(t),
-                 (int)threads);
-    } else {
-        int warps = s->n > LONG_ROW ? 8 : 1;
-        bool columns = s->inner >= SIDE_BY_SIDE;
-        text.entry = columns ? "running_columns" : "running_sums";
-        blocks = columns ? cm_ceil_div(rows, threads) : cm_ceil_div(rows * warps, 8);
-        snprintf(defines, sizeof defines,
-                 "#define ELEMENT %s\n#define SUM %s\n#define WARPS %d\n#define EXCLUSIVE %d\n"
-                 "#define REVERSE %d\n",
-                 cm_gpu_element(t), sum_type(t), warps, s->exclusive, s->reverse);
-    }
+    snprintf(defines, sizeof defines,
+             "#define ELEMENT %s\n#define LARGEST %d\n#define FLOATS %d\n#define UNSIGNED %d\n"
+             "#define THREADS %d\n",
+             cm_gpu_element(t), s->largest, cm_gpu_is_float(t), !cm_dtype_is_signed(t), threads);
     int64_t most = cm_gpu_blocks(&p->target, INT64_MAX / 2);
     st->grid =
-        (cm_grid){.blocks = {(unsigned)cm_min_i64(blocks, most)}, .threads = {(unsigned)threads}};
+        (cm_grid){.blocks = {(unsigned)cm_min_i64(rows, most)}, .threads = {(unsigned)threads}};
     return cm_gpu_kernel(cx, d, &text, 0, &st->kernel);
 }
 
@@ -127,5 +107,19 @@ const cm_tactic cm_cuda_sort_tactics[] = {
      .workspace = cm_cuda_sort_whole_workspace,
      .ready = cm_cuda_sort_whole_ready,
      .run = cm_cuda_sort_whole_run},
+    {.name = "cuda_top",
+     .level = 750,
+     .reject = cm_cuda_top_reject,
+     .cost = cm_cuda_top_cost,
+     .workspace = cm_cuda_top_workspace,
+     .ready = cm_cuda_top_ready,
+     .run = cm_cuda_top_run},
+    {.name = "cuda_running",
+     .level = 750,
+     .reject = cm_cuda_running_reject,
+     .cost = cm_cuda_running_cost,
+     .workspace = cm_cuda_running_workspace,
+     .ready = cm_cuda_running_ready,
+     .run = cm_cuda_running_run},
 };
 const int cm_cuda_sort_count = CM_COUNT(cm_cuda_sort_tactics);

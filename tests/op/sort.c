@@ -26,6 +26,25 @@ static void top_k(void **state)
         }
 }
 
+/* Rows in parts, of several types, with what is not a number in them. */
+static void first_few(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "x: f32[2,40000]\n@k = i64[1] {100}\nv, i = TopK(x, @k)\nreturn v, i\n",
+        "x: f16[3,9001]\n@k = i64[1] {20}\nv, i = TopK(x, @k) {largest=0}\nreturn v, i\n",
+        "x: i32[2,20000]\n@k = i64[1] {256}\nv, i = TopK(x, @k)\nreturn v, i\n",
+        "x: u8[5,3000]\n@k = i64[1] {9}\nv, i = TopK(x, @k) {largest=0}\nreturn v, i\n",
+    };
+    for (int i = 0; i < CM_COUNT(texts); i++)
+        for (int hurt = 0; hurt < 12; hurt += 5) {
+            op_case c = op_case_of(texts[i]);
+            c.tolerance = 0;
+            c.hurt = hurt;
+            op_check(&c);
+        }
+}
+
 /* Of equals, the lower index comes first. */
 static void ties(void **state)
 {
@@ -34,6 +53,7 @@ static void ties(void **state)
         "@x = f32[300] fill 0.5\n@k = i64[1] {100}\nv, i = TopK(@x, @k)\nreturn v, i\n",
         "@x = f32[300] fill 0.5\n@k = i64[1] {7}\nv, i = TopK(@x, @k) {largest=0}\nreturn v, i\n",
         "@x = f32[6] {0, -0.0, 0, 1, -0.0, 1}\n@k = i64[1] {6}\nv, i = TopK(@x, @k)\nreturn v, i\n",
+        "@x = f32[9000] fill 0.5\n@k = i64[1] {100}\nv, i = TopK(@x, @k)\nreturn v, i\n",
         "x: f32[2,90]\n@k = i64[1] {70}\n_, i = TopK(x, @k)\nreturn i\n",
         "x: f32[2,90]\n@k = i64[1] {70}\nv, _ = TopK(x, @k)\nreturn v\n",
     };
@@ -65,6 +85,29 @@ static void sums(void **state)
                 if (c.ran == 0)
                     fail_msg("no tactic took\n%s", text);
             }
+}
+
+/* Chunks that carry sums on, that have a block each, and whose elements come one by one. Doubles round a few sums to the
+ * other neighbour where they are added in another order. */
+static void long_sums(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "x: f32[3,20000]\n@a = i64[] {1}\n",   "x: f32[2,9001]\n@a = i64[] {1}\n",
+        "x: f16[600,9000]\n@a = i64[] {1}\n",  "x: f16[2,1100,38]\n@a = i64[] {1}\n",
+        "x: f32[700,33]\n@a = i64[] {0}\n",    "x: i64[1,300,65]\n@a = i64[] {1}\n",
+        "x: f16[2,520,5]\n@a = i64[] {1}\n",   "x: f64[5,5000]\n@a = i64[] {1}\n",
+        "x: f32[300,3,600]\n@a = i64[] {2}\n",
+    };
+    for (int i = 0; i < CM_COUNT(texts); i++) {
+        char text[256];
+        snprintf(text, sizeof text, "%sy = CumSum(x, @a) {exclusive=%d, reverse=%d}\nreturn y\n",
+                 texts[i], i % 2, i / 2 % 2);
+        op_case c = op_case_of(text);
+        c.tolerance = texts[i][4] == '1' ? 1e-3 : 1e-6; /* of f16 */
+        c.int_low = -50;
+        op_check(&c);
+    }
 }
 
 /* What comes before an infinity is not touched by it. */
@@ -107,8 +150,9 @@ static void whole_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_rows), cmocka_unit_test(infinite_sums), cmocka_unit_test(top_k),
-        cmocka_unit_test(ties),       cmocka_unit_test(sums),
+        cmocka_unit_test(whole_rows), cmocka_unit_test(infinite_sums), cmocka_unit_test(long_sums),
+        cmocka_unit_test(top_k),      cmocka_unit_test(first_few),     cmocka_unit_test(ties),
+        cmocka_unit_test(sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

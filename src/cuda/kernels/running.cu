@@ -1,0 +1,346 @@
+// running.cu -- running sums along the middle one of three axes, each element read once and written once.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks hold a chunk of a row, or of rows side by side, in registers. Where rows have several (PARTS), a block tells its
+// chunk's sum, waits for those before it, which are at work already since blocks take chunks in order, and adds these
+// up, always in the same order. A warp goes along its short row and carries the sum on.
+//
+// Generated before this: ELEMENT; SUM (what is added up in), WARPS (for each row, 1, 8 or 16), EXCLUSIVE, REVERSE, PARTS.
+#include "common.cuh"
+#include "elements.cuh"
+
+struct rows {
+    const ELEMENT *x;
+    ELEMENT *y;
+    i64 outer, n, inner;
+    i64 parts;        // chunks of a row
+    u64 *taken;       // how many chunks have begun
+    ulonglong2 *sums; // of chunks, and whether they have been told
+};
+
+enum { BLOCK_WARPS = WARPS == 16 ? 16 : 8, THREADS = 32 * BLOCK_WARPS };
+
+// Numbers are made of what is held twice, not kept: `none`, which is 0, hides from the compiler that it is the same.
+DEVICE void forget(u16 &v, u32 none) { v ^= (u16)none; }
+DEVICE void forget(u32 &v, u32 none) { v ^= none; }
+DEVICE void forget(uint2 &v, u32 none)
+{
+    v.x ^= none;
+    v.y ^= none;
+}
+DEVICE void forget(uint4 &v, u32 none)
+{
+    v.x ^= none;
+    v.y ^= none;
+    v.z ^= none;
+    v.w ^= none;
+}
+DEVICE u32 none_of(const rows &a) { return (u32)(a.parts >> 32); } // fewer than 2^31
+
+// The next chunk of all.
+DEVICE i64 take(const rows &a, i64 before)
+{
+    if (!PARTS)
+        return before < 0 ? (i64)blockIdx.x : before + gridDim.x;
+    __shared__ u64 next;
+    __syncthreads(); // the one before has been read
+    if (threadIdx.x == 0)
+        next = atomicAdd(a.taken, 1ull);
+    __syncthreads();
+    return (i64)next;
+}
+
+// A sum and the word that says so are one write, and one read.
+DEVICE void tell(ulonglong2 *to, SUM sum)
+{
+    asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(*(u64 *)&sum), "l"(1ull)
+                 : "memory");
+}
+DEVICE ulonglong2 ask(const ulonglong2 *from)
+{
+    ulonglong2 v;
+    asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(v.x), "=l"(v.y)
+                 : "l"(from)
+                 : "memory");
+    return v;
+}
+
+// The sum of those at `from`, `step` apart, `n` of them, in this order, two asked for at once.
+DEVICE SUM sum_of_told(const ulonglong2 *from, i64 step, int n)
+{
+    const int many = 2;
+    SUM sum = 0;
+    for (int i = 0; i < n; i += many) {
+        ulonglong2 v[many];
+#pragma unroll
+        for (int j = 0; j < many; j++)
+            if (i + j < n)
+                v[j] = ask(from + (i + j) * step);
+#pragma unroll
+        for (int j = 0; j < many; j++)
+            if (i + j < n) {
+                while (v[j].y == 0)
+                    v[j] = ask(from + (i + j) * step);
+                sum += *(SUM *)&v[j].x;
+            }
+    }
+    return sum;
+}
+
+// ---- Rows whose elements are adjacent ----------------------------------------------------------
+
+enum { WIDTH = 16 / sizeof(ELEMENT), HELD = 4, CHUNK = WARPS * 32 * WIDTH * HELD };
+
+// WIDTH elements as they lie in memory, from `at` on in the order of the sums; those beyond the row's end count as 0.
+typedef run_of<ELEMENT, WIDTH> few;
+DEVICE void load_few(const rows &a, i64 base, i64 at, bool whole, few &to)
+{
+    if (whole && at < a.n) {
+        to.all = *(const decltype(to.all) *)(a.x + base + (REVERSE ? a.n - WIDTH - at : at));
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++)
+        to.v[REVERSE ? WIDTH - 1 - i : i] = at + i < a.n ? a.x[base + (REVERSE ? a.n - 1 - at - i : at + i)]
+                             : element<ELEMENT>::put((SUM)0);
+}
+DEVICE void store_few(const rows &a, i64 base, i64 at, bool whole, const few &from)
+{
+    if (whole && at < a.n) {
+        *(decltype(from.all) *)(a.y + base + (REVERSE ? a.n - WIDTH - at : at)) = from.all;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++)
+        if (at + i < a.n)
+            a.y[base + (REVERSE ? a.n - 1 - at - i : at + i)] = from.v[REVERSE ? WIDTH - 1 - i : i];
+}
+
+// Sums of the warps of a row before this one, and of all of them.
+DEVICE SUM over_warps(SUM sum, SUM &all)
+{
+    __shared__ SUM of_warp[BLOCK_WARPS];
+    SUM before = 0;
+    if (WARPS == 1) {
+        all = sum;
+        return 0;
+    }
+    __syncthreads(); // what was there has been read
+    if (threadIdx.x % 32 == 0)
+        of_warp[threadIdx.x / 32] = sum;
+    __syncthreads();
+    all = 0;
+#pragma unroll
+    for (int w = 0; w < BLOCK_WARPS; w++) {
+        before += w < threadIdx.x / 32 ? of_warp[w] : (SUM)0;
+        all += of_warp[w];
+    }
+    return before;
+}
+
+// The sum of the parts before one, which all threads ask for.
+DEVICE SUM sum_of_parts(const rows &a, i64 row, int part)
+{
+    __shared__ SUM of_warp[BLOCK_WARPS];
+    const int n = part > threadIdx.x ? (part - threadIdx.x + THREADS - 1) / THREADS : 0;
+    if (part == 0)
+        return 0;
+    SUM sum = sum_of_told(a.sums + row * a.parts + threadIdx.x, THREADS, n);
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2)
+        sum += __shfl_xor_sync(~0u, sum, d);
+    if (threadIdx.x % 32 == 0)
+        of_warp[threadIdx.x / 32] = sum; // read by all before the next chunk is taken
+    __syncthreads();
+    sum = 0;
+#pragma unroll
+    for (int w = 0; w < BLOCK_WARPS; w++)
+        sum += of_warp[w];
+    return sum;
+}
+
+// A chunk from `first` on: the sum of what came before goes in, that of all comes back.
+DEVICE SUM run_chunk(const rows &a, i64 row, i64 first, bool inside, bool whole, SUM carry)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % WARPS;
+    const i64 base = row * a.n, at = first + (warp * HELD * 32 + lane) * WIDTH;
+    few v[HELD];
+    SUM before[HELD], sum = 0, all;
+#pragma unroll
+    for (int k = 0; k < HELD; k++)
+        load_few(a, base, at + k * 32 * WIDTH, whole, v[k]);
+#pragma unroll
+    for (int k = 0; k < HELD; k++) {
+        SUM up = 0; // of the threads up to this one
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++)
+            up += get<SUM, ELEMENT>(v[k].v[REVERSE ? WIDTH - 1 - i : i]);
+        forget(v[k].all, none_of(a));
+#pragma unroll
+        for (int d = 1; d < 32; d *= 2) {
+            SUM low = __shfl_up_sync(~0u, up, d);
+            up += lane >= d ? low : (SUM)0;
+        }
+        before[k] = __shfl_up_sync(~0u, up, 1);
+        before[k] = (lane ? before[k] : (SUM)0) + sum;
+        sum += __shfl_sync(~0u, up, 31);
+    }
+    const SUM here = over_warps(sum, all);
+    if (PARTS) {
+        if (threadIdx.x == 0)
+            tell(a.sums + row * a.parts + first / CHUNK, all);
+        carry = sum_of_parts(a, row, (int)(first / CHUNK));
+    }
+#pragma unroll
+    for (int k = 0; k < HELD && inside; k++) {
+        SUM run = carry + here + before[k];
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) {
+            ELEMENT &e = v[k].v[REVERSE ? WIDTH - 1 - i : i];
+            const SUM next = run + get<SUM, ELEMENT>(e);
+            e = element<ELEMENT>::put(EXCLUSIVE ? run : next);
+            run = next;
+        }
+        store_few(a, base, at + k * 32 * WIDTH, whole, v[k]);
+    }
+    return carry + all;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) running_rows(const rows a)
+{
+    const bool whole = a.n % WIDTH == 0 && ((u64)a.x | (u64)a.y) % 16 == 0;
+    const i64 rows_here = BLOCK_WARPS / WARPS, units = (a.outer + rows_here - 1) / rows_here;
+    for (i64 u = take(a, -1); u < units * a.parts; u = take(a, u)) {
+        const i64 part = u / units, row = u % units * rows_here + threadIdx.x / (32 * WARPS);
+        const bool inside = row < a.outer;
+        SUM carry = 0;
+        if (WARPS > 1)
+            run_chunk(a, row, part * CHUNK, inside, whole, carry);
+        for (i64 first = 0; WARPS == 1 && first < a.n; first += CHUNK)
+            carry = run_chunk(a, inside ? row : 0, first, inside, whole, carry);
+    }
+}
+
+// ---- Rows side by side: a column of elements each ----------------------------------------------
+
+enum { SIDE = sizeof(ELEMENT) < 4 ? 4 / sizeof(ELEMENT) : 1, DEEP = sizeof(ELEMENT) == 8 ? 16 : 32 };
+enum { DEPTH = BLOCK_WARPS * DEEP };
+
+// N columns of a thread; `to` and `from` are apart by a row of them.
+template <int N>
+DEVICE void load_columns(const rows &a, i64 base, i64 first, bool inside, run_of<ELEMENT, N> *to)
+{
+#pragma unroll
+    for (int r = 0; r < DEEP; r++) {
+        const i64 at = first + r;
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            to[r].v[j] = element<ELEMENT>::put((SUM)0);
+        if (inside && at < a.n)
+            to[r].all = *(const decltype(to[r].all) *)(a.x + base + (REVERSE ? a.n - 1 - at : at) * a.inner);
+    }
+}
+
+// Sums of the columns before this warp's elements, those of the parts before included.
+template <int N>
+DEVICE void columns_before(const rows &a, i64 unit, i64 units, i64 part, const SUM *sum, SUM *before)
+{
+    SUM all[N];
+    __shared__ SUM held[BLOCK_WARPS][32 * SIDE];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    __syncthreads(); // what was there has been read
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        held[warp][lane * N + j] = sum[j];
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        before[j] = all[j] = 0;
+#pragma unroll
+        for (int w = 0; w < BLOCK_WARPS; w++) {
+            before[j] += w < warp ? held[w][lane * N + j] : (SUM)0;
+            all[j] += held[w][lane * N + j];
+        }
+    }
+    if (!PARTS)
+        return;
+    const i64 places = units * 32 * N, place = (unit * 32 + lane) * N;
+    SUM earlier[N];
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        if (warp == 0)
+            tell(a.sums + part * places + place + j, all[j]);
+    }
+    const int n = part > warp ? (int)(part - warp + BLOCK_WARPS - 1) / BLOCK_WARPS : 0;
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        earlier[j] = sum_of_told(a.sums + warp * places + place + j, BLOCK_WARPS * places, n);
+    __syncthreads(); // what is held has been read
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        held[warp][lane * N + j] = earlier[j];
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        SUM parts = 0;
+#pragma unroll
+        for (int w = 0; w < BLOCK_WARPS; w++)
+            parts += held[w][lane * N + j];
+        before[j] += parts;
+    }
+}
+
+// A chunk of the columns of a unit.
+template <int N> DEVICE void run_columns(const rows &a, i64 unit, i64 units, i64 part)
+{
+    const i64 column = (unit * 32 + threadIdx.x % 32) * N, outer = column / a.inner;
+    const i64 base = outer * a.n * a.inner + (column - outer * a.inner);
+    const i64 first = part * DEPTH + threadIdx.x / 32 * DEEP;
+    const bool inside = column < a.outer * a.inner;
+    run_of<ELEMENT, N> v[DEEP];
+    SUM sum[N], run[N];
+    load_columns<N>(a, base, first, inside, v);
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        sum[j] = 0;
+#pragma unroll
+        for (int r = 0; r < DEEP; r++)
+            sum[j] += get<SUM, ELEMENT>(v[r].v[j]);
+    }
+#pragma unroll
+    for (int r = 0; r < DEEP; r++)
+        forget(v[r].all, none_of(a));
+    columns_before<N>(a, unit, units, part, sum, run);
+#pragma unroll
+    for (int r = 0; r < DEEP; r++) {
+        const i64 at = first + r;
+        if (!inside || at >= a.n)
+            break;
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            const SUM next = run[j] + get<SUM, ELEMENT>(v[r].v[j]);
+            v[r].v[j] = element<ELEMENT>::put(EXCLUSIVE ? run[j] : next);
+            run[j] = next;
+        }
+        *(decltype(v[r].all) *)(a.y + base + (REVERSE ? a.n - 1 - at : at) * a.inner) = v[r].all;
+    }
+}
+
+template <int N> DEVICE void all_columns(const rows &a)
+{
+    const i64 units = (a.outer * a.inner / N + 31) / 32;
+    for (i64 u = take(a, -1); u < units * a.parts; u = take(a, u)) {
+        const i64 part = PARTS ? u / units : 0;
+        run_columns<N>(a, u - part * units, units, part);
+    }
+}
+
+// N of the columns of a thread are read at once where they are aligned; there is room for the others too.
+extern "C" __global__ void __launch_bounds__(THREADS, 3) running_columns(const rows a)
+{
+    if (SIDE > 1 && a.inner % SIDE == 0 && ((u64)a.x | (u64)a.y) % (SIDE * sizeof(ELEMENT)) == 0)
+        all_columns<SIDE>(a);
+    else
+        all_columns<1>(a);
+}

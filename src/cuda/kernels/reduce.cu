@@ -25,11 +25,16 @@ struct operand {
     void *data;
     i64 kept[KEPT], gone[GONE];
 };
+#if WIDE
+typedef i64 position;
+#else
+typedef int position;
+#endif
 struct folded {
     SUM v;
     union {
-        NUMBER top; // LOG_SUM_EXP: the largest, which v is relative to
-        i64 at;     // of an extreme, -1: none yet
+        NUMBER top;  // LOG_SUM_EXP: the largest, which v is relative to
+        position at; // of an extreme, -1: none is more than the lowest there is
     };
 };
 struct arguments {
@@ -48,15 +53,15 @@ DEVICE folded start()
     f.at = -1;
     if (KIND == LOG_SUM_EXP)
         f.top = -infinity();
-    f.v = KIND == PROD  ? (SUM)1
-          : KIND == MAX ? (SUM)LOWEST
-          : KIND == MIN ? (SUM)HIGHEST
-                        : (SUM)0;
+    f.v = KIND == PROD                       ? (SUM)1
+          : KIND == MAX || KIND == ARG_MAX ? (SUM)LOWEST
+          : KIND == MIN || KIND == ARG_MIN ? (SUM)HIGHEST
+                                           : (SUM)0;
     return f;
 }
 
 // Does x at `at` take the place of y at `y_at`? NaN counts as the extreme.
-DEVICE bool wins(SUM x, i64 at, SUM y, i64 y_at)
+DEVICE bool wins(SUM x, position at, SUM y, position y_at)
 {
     if (at < 0 || y_at < 0)
         return y_at < 0;
@@ -98,17 +103,15 @@ DEVICE void join(folded &a, const folded &b)
 }
 
 // As join does, of an element behind all that are in `a`.
-DEVICE void fold_arg(folded &a, SUM x, i64 at)
+DEVICE void fold_arg(folded &a, SUM x, position at)
 {
     const bool more = LAST ? x >= a.v : x > a.v, less = LAST ? x <= a.v : x < a.v;
-    const bool better = x != x ? LAST || a.v == a.v : KIND == ARG_MAX ? more : less;
-    if (a.at < 0 || better) {
-        a.v = x;
-        a.at = at;
-    }
+    const bool better = (x != x && (LAST || a.v == a.v)) || (KIND == ARG_MAX ? more : less);
+    a.v = better ? x : a.v;
+    a.at = better ? at : a.at;
 }
 
-DEVICE void fold(folded &a, NUMBER x, i64 at)
+DEVICE void fold(folded &a, NUMBER x, position at)
 {
     folded b;
     if (IS_ARG) {
@@ -131,7 +134,7 @@ DEVICE void fold(folded &a, NUMBER x, i64 at)
 DEVICE void finish(const arguments &a, const folded &f, const i64 *after_at, i64 to)
 {
     if (IS_ARG) {
-        ((OUTPUT *)a.out.data)[to] = element<OUTPUT>::put(f.at);
+        ((OUTPUT *)a.out.data)[to] = element<OUTPUT>::put((i64)(f.at < 0 ? 0 : f.at));
         return;
     }
     NUMBER x = KIND == MEAN          ? (NUMBER)(f.v / (SUM)(i64)a.count)
@@ -212,8 +215,9 @@ template <mode M, int N, class E> DEVICE void read(const E *p, i64 stride, E *to
     }
 }
 
-// Elements j, j + Y, ...: U at a time, of N each, folded into one output or into N.
-template <int N, int U> DEVICE void fold_some(const arguments &a, const place &p, index j, folded *f)
+// Elements j, j + Y, ...: U at a time, of N each, as the program has them.
+template <int N, int U>
+DEVICE void load_some(const arguments &a, const place &p, index j, NUMBER (*to)[N])
 {
 #define RAW(slot, k, E, m) E raw##slot[U][N];
     INPUTS(RAW)
@@ -248,10 +252,71 @@ template <int N, int U> DEVICE void fold_some(const arguments &a, const place &p
 #define GET(slot, k, E, m) o[k] = get<NUMBER, E>(raw##slot[u][i]);
             INPUTS(GET)
             before((NUMBER)0, o, r);
-            i64 at = COLUMNS ? (i64)(j + u * Y) : (i64)(j + u * Y) * N + i;
-            fold(f[COLUMNS ? i : 0], r[0], at);
+            to[u][i] = r[0];
         }
 }
+
+// The same folded into one output or into N.
+template <int N, int U> DEVICE void fold_some(const arguments &a, const place &p, index j, folded *f)
+{
+    NUMBER x[U][N];
+    load_some<N, U>(a, p, j, x);
+#pragma unroll
+    for (int u = 0; u < U; u++)
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            fold(f[COLUMNS ? i : 0], x[u][i],
+                 COLUMNS ? (position)(j + u * Y) : (position)(j + u * Y) * N + i);
+}
+
+#if !COLUMNS
+// The more extreme of two, NaN being the most; of equals either.
+DEVICE NUMBER extreme_of(NUMBER x, NUMBER y)
+{
+#if __CUDA_ARCH__ >= 800
+    if constexpr (sizeof(NUMBER) == 4) {
+        float r;
+        if (KIND == ARG_MAX)
+            asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"((float)x), "f"((float)y));
+        else
+            asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"((float)x), "f"((float)y));
+        return (NUMBER)r;
+    }
+#endif
+    return y != y || (KIND == ARG_MAX ? y > x : y < x) ? y : x;
+}
+
+// Runs j, j + Y, ...: U at a time. Of an extreme, f.at is the run that it is in.
+template <int N, int U> DEVICE void fold_runs(const arguments &a, const place &p, index j, folded &f)
+{
+    NUMBER x[U][N];
+    load_some<N, U>(a, p, j, x);
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        NUMBER most = x[u][0];
+#pragma unroll
+        for (int i = 1; i < N; i++)
+            most = extreme_of(most, x[u][i]);
+        fold_arg(f, (SUM)most, (position)(j + u * Y));
+    }
+}
+
+// From the run that an extreme is in to its place.
+template <int N> DEVICE void find_in_run(const arguments &a, const place &p, folded &f)
+{
+    if (f.at < 0)
+        return;
+    NUMBER x[1][N];
+    int at = 0;
+    load_some<N, 1>(a, p, (index)f.at, x);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        const int i = LAST ? k : N - 1 - k;
+        at = (SUM)x[0][i] == f.v || (f.v != f.v && x[0][i] != x[0][i]) ? i : at;
+    }
+    f.at = f.at * N + at;
+}
+#endif
 
 // Of the Y threads of an output; the result is the first one's.
 DEVICE void join_threads(folded &f, int lane, int output)
@@ -283,7 +348,7 @@ DEVICE void join_threads(folded &f, int lane, int output)
 
 template <int N> DEVICE void reduce_with(const arguments &a)
 {
-    const int outputs = COLUMNS ? N : 1, many = N > 4 ? 2 : 4;
+    const int outputs = COLUMNS ? N : 1, many = N > 8 ? 2 : 4;
     const int lane = COLUMNS ? threadIdx.x / X : threadIdx.x % Y;
     const int output = COLUMNS ? threadIdx.x % X : threadIdx.x / Y;
     const u64 units = a.outputs / outputs, steps = COLUMNS ? a.count : a.count / N;
@@ -298,6 +363,15 @@ template <int N> DEVICE void reduce_with(const arguments &a)
             f[i] = start();
         find_kept<N>(a, (index)(o < units ? o : 0), p);
         index j = begin + lane;
+#if !COLUMNS
+        if (IS_ARG && N > 1 && o < units) {
+            for (; (u64)j + (many - 1) * Y < end; j += many * Y)
+                fold_runs<N, many>(a, p, j, f[0]);
+            for (; j < end; j += Y)
+                fold_runs<N, 1>(a, p, j, f[0]);
+            find_in_run<N>(a, p, f[0]);
+        }
+#endif
         for (; o < units && (u64)j + (many - 1) * Y < end; j += many * Y)
             fold_some<N, many>(a, p, j, f);
         for (; o < units && j < end; j += Y)

@@ -30,6 +30,7 @@ typedef struct {
     int n_after, after[CM_PROGRAM_MAX];
     bool copy, is_double;
     bool rows;  /* lines of the input are made first, then rows of those */
+    bool lines; /* the same of few taps, or copied */
     int across; /* which of the resized axes is the output's innermost, -1: none */
     int run;
     int64_t outputs, words; /* of the table */
@@ -86,15 +87,23 @@ static int run_of(const form *f, const cm_problem *p)
     return run;
 }
 
-/* Both innermost axes, and no others, are interpolated. */
+/* Both innermost axes, and no others, are resized. */
 static bool takes_rows(const form *f, const cm_problem *p)
 {
     const cm_tensor *x = p->in[0], *y = p->out[0];
-    if (f->copy || f->n_after || f->n_resized != 2 || f->rank < 2 || f->across != 1 ||
+    if (f->n_after || f->n_resized != 2 || f->rank < 2 || f->across != 1 ||
         f->resized[0] != f->order[f->rank - 2] || cm_gpu_is_wide(f->outputs))
         return false;
     int last = f->resized[1];
-    return x->strides[last] == 1 && y->strides[last] == 1 && x->dims[last] <= WIDEST;
+    return x->strides[last] == 1 && y->strides[last] == 1 && (f->copy || x->dims[last] <= WIDEST);
+}
+
+static bool has_few_taps(const form *f)
+{
+    bool few = true;
+    for (int i = 0; i < f->n_resized; i++)
+        few = few && f->r->axis[f->resized[i]].taps <= FEW;
+    return few;
 }
 
 static const char *form_of(const cm_problem *p, form *f)
@@ -126,7 +135,8 @@ static const char *form_of(const cm_problem *p, form *f)
     if (f->rank == 0 || f->n_resized == 0)
         return "no axis is resized";
     f->run = run_of(f, p);
-    f->rows = takes_rows(f, p);
+    f->lines = takes_rows(f, p) && has_few_taps(f);
+    f->rows = takes_rows(f, p) && !f->lines && !f->copy;
     return NULL;
 }
 
@@ -167,7 +177,7 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts_of(&p->target, &facts);
     double taps = taps_of(&f), size = (double)cm_dtype_size(p->in[0]->dtype);
     double bytes = size * ((double)cm_tensor_elems(p->in[0]) + (double)f.outputs);
-    double each = f.rows ? 10 : taps * (f.run > 1 ? 8 : 25);
+    double each = f.rows || f.lines ? 10 : taps * (f.run > 1 ? 8 : 25);
     double work = (double)f.outputs * each * 2 / (facts.tflops * 1000);
     double memory = cm_gpu_stream_ns(&p->target, bytes);
     return memory > work ? memory : work + facts.launch_ns;
@@ -209,7 +219,10 @@ static void put_text(cm_buf *b, const cm_problem *p, const form *f)
     cm_buf_printf(b, "#define ACROSS %d\n#define SLOT %d\n#define STORED %d\n", f->across,
                   f->across < 0 ? 0 : f->across,
                   (size_t)f->run * cm_dtype_size(p->out[0]->dtype) <= WORD);
-    cm_buf_printf(b, "#define ROWS %d\n", f->rows);
+    cm_buf_printf(b,
+                  "#define ROWS %d\n#define LINES %d\n#define OUTSIDE %d\n"
+                  "#define FEW_TAPS %d\n",
+                  f->rows, f->lines, leaves_input(f->r), has_few_taps(f) && f->across < 0);
     put_taps(b, f);
     cm_buf_str(b, "#define PLACE(X)");
     for (int i = 0; i < f->n_resized; i++)
@@ -286,10 +299,12 @@ static void put_table(uint32_t *to, const form *f)
 
 static unsigned blocks_of(const cm_problem *p, const form *f)
 {
-    if (!f->rows)
+    if (!f->rows && !f->lines)
         return cm_gpu_blocks(&p->target, f->outputs / f->run);
     int64_t rows = f->outputs / p->out[0]->dims[f->resized[1]];
-    int64_t each = cm_min_i64(MOST_ROWS, ROOM / p->in[0]->dims[f->resized[1]]);
+    int64_t each = MOST_ROWS;
+    if (!f->copy)
+        each = cm_min_i64(each, ROOM / p->in[0]->dims[f->resized[1]]);
     return cm_gpu_blocks(&p->target, cm_ceil_div(rows, each) * CM_GPU_THREADS);
 }
 
@@ -319,7 +334,10 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     s->grid = (cm_grid){.blocks = {blocks_of(p, &f)}, .threads = {CM_GPU_THREADS}};
     cm_buf_init(&text, cx->allocator);
     put_text(&text, p, &f);
-    cm_kernel_text t = {.file = "resize", .entry = f.rows ? "resize_rows" : "resize"};
+    cm_kernel_text t = {.file = "resize",
+                        .entry = f.lines  ? "resize_lines"
+                                 : f.rows ? "resize_rows"
+                                          : "resize"};
     return cm_gpu_kernel_with(cx, d, &text, t, 0, &s->kernel);
 }
 

@@ -12,7 +12,11 @@
 
 #include "base/size.h"
 
-enum { LARGEST = 16 };
+enum {
+    LARGEST = 16,
+    HELD_BYTES = 64 << 10, /* of a row of the data that elements are picked from */
+    MANY = 8,              /* one in so many of a row's elements is picked, at least */
+};
 
 /* Steps of data and output count bytes, those of the indices elements. */
 typedef struct {
@@ -20,6 +24,7 @@ typedef struct {
     int64_t dims[CM_MAX_RANK], data[CM_MAX_RANK], index[CM_MAX_RANK], to[CM_MAX_RANK];
     int64_t pick_size[CM_MAX_RANK], pick_step[CM_MAX_RANK], pick_at[CM_MAX_RANK];
     int64_t size, word, units;
+    bool rows; /* of the data are held in shared memory */
 } form;
 
 typedef struct {
@@ -132,6 +137,18 @@ static void widen(form *f)
     f->to[last] = f->data[last] = f->word;
 }
 
+/* Elements of a row's own, adjacent in data, indices and output. */
+static bool holds_rows(const form *f, const cm_target *t)
+{
+    cm_gpu_facts facts;
+    int last = f->rank - 1;
+    cm_gpu_facts_of(t, &facts);
+    return f->depth == 1 && f->rank > 1 && f->pick_step[0] == f->size && f->pick_at[0] == 0 &&
+           f->data[last] == 0 && f->index[last] == 1 && f->to[last] == f->size && f->size <= 8 &&
+           f->pick_size[0] * f->size <= cm_min_i64(HELD_BYTES, facts.shared_bytes) &&
+           f->dims[last] >= f->pick_size[0] / MANY && f->units < INT32_MAX;
+}
+
 static void form_of(const cm_problem *p, form *f)
 {
     const cm_gather *g = &p->as.gather;
@@ -147,6 +164,7 @@ static void form_of(const cm_problem *p, form *f)
     widen(f);
     for (int a = 0; a < f->rank; a++)
         f->units *= f->dims[a];
+    f->rows = f->units > 0 && holds_rows(f, &p->target);
 }
 
 static double cost(const cm_problem *p, const cm_knobs *k)
@@ -158,6 +176,8 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     double run = f.word > f.size ? (double)(f.dims[f.rank - 1] * f.word) : (double)f.size;
     double bytes = (double)cm_tensor_elems(p->out[0]) * (double)f.size;
     double read = run < SECTOR ? bytes * SECTOR / run / 2 : bytes;
+    if (f.rows)
+        read = (double)(f.units / f.dims[f.rank - 1] * f.pick_size[0] * f.size);
     return cm_gpu_stream_ns(&p->target, bytes + read);
 }
 
@@ -184,7 +204,7 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
                        const cm_knobs *k, const void **out)
 {
     form f;
-    char defines[128];
+    char defines[160];
     state *s = cm_new(arena, state);
     (void)k;
     if (!s)
@@ -199,11 +219,20 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     s->grid =
         (cm_grid){.blocks = {cm_gpu_blocks(&p->target, f.units)}, .threads = {CM_GPU_THREADS}};
     bool narrow = p->in[p->as.gather.indices]->dtype == CM_I32;
-    snprintf(defines, sizeof defines,
-             "#define RANK %d\n#define DEPTH %d\n#define INDEX %s\n#define WIDE %d\n", f.rank,
-             f.depth, narrow ? "i32" : "i64", cm_gpu_is_wide(f.units * (f.word / f.size)));
+    int at =
+        snprintf(defines, sizeof defines,
+                 "#define RANK %d\n#define DEPTH %d\n#define INDEX %s\n#define WIDE %d\n", f.rank,
+                 f.depth, narrow ? "i32" : "i64", cm_gpu_is_wide(f.units * (f.word / f.size)));
     cm_kernel_text t = {.file = "gather", .defines = defines, .entry = "gather"};
-    return cm_gpu_kernel(cx, d, &t, 0, &s->kernel);
+    if (f.rows) {
+        snprintf(defines + at, sizeof defines - (size_t)at, "#define ELEMENT %s\n",
+                 cm_gpu_word((size_t)f.size));
+        t.entry = "gather_rows";
+        int64_t rows = f.units / f.dims[f.rank - 1];
+        s->grid.blocks[0] = cm_gpu_blocks(&p->target, rows * CM_GPU_THREADS);
+        s->grid.shared = (size_t)cm_ceil_div(f.pick_size[0] * f.size, LARGEST) * LARGEST;
+    }
+    return cm_gpu_kernel(cx, d, &t, s->grid.shared, &s->kernel);
 }
 
 static cm_status run(const cm_run *r)

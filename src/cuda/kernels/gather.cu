@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The nest is the output's; each place of it has DEPTH indices, which walk that many axes of the data. Generated before
-// this: RANK, DEPTH, INDEX (i32 or i64), WIDE (nest.cuh).
+// this: RANK, DEPTH, INDEX (i32 or i64), WIDE (nest.cuh); for rows that are held in shared memory ELEMENT.
 #include "common.cuh"
 #include "elements.cuh"
 #include "nest.cuh"
@@ -34,6 +34,74 @@ DEVICE i64 pick(const arguments &a, i64 index_at, i64 from)
     }
     return from;
 }
+
+#ifdef ELEMENT
+// A row of the data is brought into shared memory whole; its elements are picked there, N at a time.
+template <int N>
+DEVICE void pick_row(const arguments &a, const ELEMENT *held, const INDEX *indices, ELEMENT *to)
+{
+    const i64 n = a.pick_size[0];
+    for (i64 j = (i64)threadIdx.x * N; j < (i64)a.dims[RANK - 1].size; j += (i64)blockDim.x * N) {
+        ELEMENT v[N];
+        INDEX at[N];
+        if (N > 1) {
+#pragma unroll
+            for (int k = 0; k < N; k += 16 / sizeof(INDEX))
+                load_run<true, INDEX, 16 / sizeof(INDEX)>(indices + j + k, at + k);
+        } else {
+            at[0] = indices[j];
+        }
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            i64 i = (i64)at[k];
+            i += i < 0 ? n : 0;
+            if ((u64)i >= (u64)n) {
+                atomicCAS(a.fault, 0u, a.fault_code);
+                i = 0;
+            }
+            v[k] = held[i];
+        }
+        store_run<true, ELEMENT, N>(to + j, v);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) gather_rows(const __grid_constant__ arguments a)
+{
+    extern __shared__ uint4 shared[];
+    const int few = sizeof(ELEMENT) < 8 ? 4 : 2;
+    const u32 bytes = (u32)a.pick_size[0] * sizeof(ELEMENT), picked = (u32)a.dims[RANK - 1].size;
+    const u32 rows = (u32)(a.units / picked);
+    for (u32 row = blockIdx.x; row < rows; row += gridDim.x) {
+        index rest = row;
+        i64 from = 0, index_at = 0, to = 0;
+#pragma unroll
+        for (int d = RANK - 2; d >= 0; d--) {
+            index q = d ? quotient(rest, a.dims[d]) : 0;
+            i64 i = rest - q * size_of(a.dims[d]);
+            rest = q;
+            from += i * a.data_step[d];
+            index_at += i * a.index_step[d];
+            to += i * a.to_step[d];
+        }
+        const char *data = a.data + from;
+        __syncthreads(); // the row before has been picked from
+        if (((u64)data | bytes) % 16 == 0)
+            for (u32 i = threadIdx.x; i < bytes / 16; i += blockDim.x)
+                shared[i] = ((const uint4 *)data)[i];
+        else
+            for (u32 i = threadIdx.x; i < a.pick_size[0]; i += blockDim.x)
+                ((ELEMENT *)shared)[i] = ((const ELEMENT *)data)[i];
+        __syncthreads();
+        const ELEMENT *held = (const ELEMENT *)shared;
+        const INDEX *indices = a.indices + index_at;
+        ELEMENT *out = (ELEMENT *)(a.to + to);
+        if (picked % few == 0 && (u64)indices % 16 == 0 && (u64)out % (few * sizeof(ELEMENT)) == 0)
+            pick_row<few>(a, held, indices, out);
+        else
+            pick_row<1>(a, held, indices, out);
+    }
+}
+#endif
 
 template <class W, int U> DEVICE void gather_some(const arguments &a, index u, index step, int split)
 {

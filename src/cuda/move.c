@@ -3,6 +3,8 @@
  *
  * A piece whose innermost axis lies side by side on both sides is moved by words of up to 16 bytes; one that is
  * transposed goes through tiles in shared memory; the rest element by element, in the order of the output. */
+#include "cuda/move.h"
+
 #include "cuda/nest.h"
 #include "cuda/tactics.h"
 
@@ -174,6 +176,17 @@ static bool make_tiles(form *f, int64_t size)
     return true;
 }
 
+/* Do 32 bits hold how far elements are apart? */
+static bool is_near(const form *f)
+{
+    int64_t from = 0, to = 0;
+    for (int a = 0; a < f->rank; a++) {
+        from += (f->dims[a] - 1) * llabs(f->from[a]);
+        to += (f->dims[a] - 1) * llabs(f->to[a]);
+    }
+    return !f->tiled && from + LARGEST <= INT32_MAX && to + LARGEST <= INT32_MAX;
+}
+
 static bool form_of(const cm_move_piece *m, int64_t size, form *f)
 {
     if (!sort_axes(f, m, size))
@@ -192,11 +205,13 @@ static bool form_of(const cm_move_piece *m, int64_t size, form *f)
 
 static double cost(const cm_problem *p, const cm_knobs *k)
 {
-    enum { SECTOR = 32 };
+    enum { SECTOR = 32, AXIS_WORK = 16, WORD_WORK = 40 }; /* instructions */
     const cm_move *m = &p->as.move;
     int64_t size = (int64_t)size_of(p);
-    double bytes = 0;
+    double bytes = 0, work = 0;
+    cm_gpu_facts facts;
     (void)k;
+    cm_gpu_facts_of(&p->target, &facts);
     for (int i = 0; i < m->n_pieces; i++) {
         form f;
         if (!form_of(&m->pieces[i], size, &f))
@@ -206,8 +221,11 @@ static double cost(const cm_problem *p, const cm_knobs *k)
         bool apart = step > f.word;
         bytes += elems * (double)(size + (m->pieces[i].input < 0 ? 0 : size));
         bytes += apart ? elems * (double)cm_min_i64(step, SECTOR) / 2 : 0;
+        work += f.tiled ? 0 : (double)f.units * (f.rank * AXIS_WORK + WORD_WORK);
     }
-    return cm_gpu_stream_ns(&p->target, bytes);
+    double memory = cm_gpu_stream_ns(&p->target, bytes);
+    double busy = facts.launch_ns + work / (facts.tflops * 500); /* two flops each */
+    return memory > busy ? memory : busy;
 }
 
 /* How many pieces of a rank a launch has room for, of those that kernels are compiled with. */
@@ -252,12 +270,13 @@ static void put_fill(uint64_t *to, const cm_problem *p)
 }
 
 static cm_status find_kernel(cm_ctx *cx, cm_device *d, const cm_problem *p, const form *f, int rank,
-                             int room, bool wide, launch *l)
+                             int room, bool wide, bool near, launch *l)
 {
     char defines[256];
     int64_t size = (int64_t)size_of(p);
     int at = snprintf(defines, sizeof defines,
-                      "#define RANK %d\n#define PIECES %d\n#define WIDE %d\n", rank, room, wide);
+                      "#define RANK %d\n#define PIECES %d\n#define WIDE %d\n#define NEAR %d\n",
+                      rank, room, wide, near);
     if (f->tiled)
         snprintf(defines + at, sizeof defines - (size_t)at,
                  "#define ELEMENT %s\n#define TILE %d\n#define RUN %d\n#define BLOCKS %d\n",
@@ -268,12 +287,20 @@ static cm_status find_kernel(cm_ctx *cx, cm_device *d, const cm_problem *p, cons
     return cm_gpu_kernel(cx, d, &t, 0, &l->kernel);
 }
 
+/* Words that a thread has on their way at once: several, where that leaves enough threads. */
+static int64_t words_each(const cm_target *t, double words)
+{
+    enum { MANY = 4 };
+    double few = (double)cm_gpu_blocks(t, INT64_MAX / 2) / 8 * CM_GPU_THREADS; /* two blocks each */
+    return words >= MANY * few ? MANY : words >= 2 * few ? 2 : 1;
+}
+
 /* Forms [0, n), all tiled or none. */
 static cm_status make_launch(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                              const form *forms, int n, int rank, launch *l)
 {
     int room = room_for(rank, n);
-    bool wide = false;
+    bool wide = false, near = true;
     double all = 0;
     l->n = n;
     l->words = HEADER_WORDS + (size_t)room * (PIECE_WORDS + 4 * (size_t)rank);
@@ -281,6 +308,7 @@ static cm_status make_launch(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
     CM_NEW_N(cx, arena, l->places, n, place);
     for (int i = 0; i < n; i++) {
         wide |= cm_gpu_is_wide(forms[i].units * (LARGEST / (int64_t)size_of(p)));
+        near &= is_near(&forms[i]);
         all += (double)forms[i].units;
     }
     put_fill(l->arguments, p);
@@ -288,9 +316,10 @@ static cm_status make_launch(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
     uint64_t *to = l->arguments + HEADER_WORDS;
     unsigned first = 0;
     double most = cm_gpu_blocks(&p->target, INT64_MAX / 2);
+    int64_t each = words_each(&p->target, all);
     for (int i = 0; i < n; i++) {
         const form *f = &forms[i];
-        int64_t needed = f->tiled ? f->units : cm_ceil_div(f->units, CM_GPU_THREADS);
+        int64_t needed = f->tiled ? f->units : cm_ceil_div(f->units, CM_GPU_THREADS * each);
         int64_t share = 1 + (int64_t)(most * (double)f->units / all);
         unsigned blocks = (unsigned)cm_min_i64(needed, share);
         l->places[i] = (place){f->piece, (size_t)(to - l->arguments)};
@@ -298,7 +327,7 @@ static cm_status make_launch(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
         first += blocks;
     }
     l->grid = (cm_grid){.blocks = {first}, .threads = {CM_GPU_THREADS}};
-    return find_kernel(cx, d, p, forms, rank, room, wide, l);
+    return find_kernel(cx, d, p, forms, rank, room, wide, near, l);
 }
 
 /* Pieces of one sort, as many at a time as a launch has room for. */
@@ -363,5 +392,11 @@ static cm_status run(const cm_run *r)
 
 const cm_tactic cm_cuda_move_tactics[] = {
     {.name = "cuda_move", .level = 750, .reject = reject, .cost = cost, .ready = ready, .run = run},
+    {.name = "cuda_pad",
+     .level = 750,
+     .reject = cm_cuda_pad_reject,
+     .cost = cm_cuda_pad_cost,
+     .ready = cm_cuda_pad_ready,
+     .run = cm_cuda_pad_run},
 };
 const int cm_cuda_move_count = CM_COUNT(cm_cuda_move_tactics);

@@ -172,10 +172,19 @@ typedef struct cm_move_piece {
     int64_t from[CM_MAX_RANK], to[CM_MAX_RANK]; /* strides; negative ones walk backwards */
     int64_t from_offset, to_offset;
 } cm_move_piece;
+/* An axis of the output, cut where it walks the input's by another step: -1, 0 or 1. */
+typedef struct cm_move_cut {
+    int n;
+    const struct cm_move_segment {
+        int64_t at, n, from, step; /* from -1: the constant */
+    } * segments;
+} cm_move_cut;
 typedef struct cm_move {
     int n_pieces;
     const cm_move_piece *pieces;
-    unsigned char fill[16]; /* one element */
+    unsigned char fill[16];  /* one element */
+    const cm_move_cut *cuts; /* of Pad and Slice: the same axis by axis; NULL: there are none */
+    int constant;            /* where there are: the input that holds it, -1: `fill` */
 } cm_move;
 
 typedef enum {

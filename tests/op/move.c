@@ -45,6 +45,8 @@ static void slices(void **state)
         "x: i8[50]\n@a = i64[1] {-1}\n@b = i64[1] {-51}\n@k = i64[1] {0}\n@s = i64[1] {-1}\n"
         "y = Slice(x, @a, @b, @k, @s)\nreturn y\n",
         "x: f32[5]\n@a = i64[1] {4}\n@b = i64[1] {2}\ny = Slice(x, @a, @b)\nreturn y\n",
+        "x: f16[6,40,51]\n@a = i64[2] {4,7}\n@b = i64[2] {-99,50}\n@k = i64[2] {0,2}\n"
+        "@s = i64[2] {-1,1}\ny = Slice(x, @a, @b, @k, @s)\nreturn y\n",
     };
     ALL(texts);
 }
@@ -99,6 +101,12 @@ static void pads(void **state)
     (void)state;
     static const char *const texts[] = {
         "x: f32[2,3,5,6]\n@p = i64[8] {0,0,1,2,0,0,3,4}\ny = Pad(x, @p)\nreturn y\n",
+        "x: f16[3,5,17,23]\n@p = i64[8] {0,0,3,3,0,0,2,3}\ny = Pad(x, @p) {mode=\"reflect\"}\n"
+        "return y\n",
+        "x: u8[2,9,37]\nv: u8[]\n@p = i64[6] {0,1,3,0,0,2}\ny = Pad(x, @p, v)\nreturn y\n",
+        "x: f16[2,4,9,31]\n@p = i64[8] {1,0,-2,-3,0,1,1,5}\ny = Pad(x, @p) {mode=\"edge\"}\n"
+        "return y\n",
+        "x: i64[5,7]\n@p = i64[4] {1,2,1,1}\ny = Pad(x, @p)\nreturn y\n",
         "x: f32[2,3]\n@p = i64[4] {1,-1,-1,2}\nv: f32[]\ny = Pad(x, @p, v)\nreturn y\n",
         "x: f32[2,3,5,6]\n@p = i64[4] {1,2,3,4}\n@a = i64[2] {-1,2}\n"
         "y = Pad(x, @p, _, @a) {mode=\"reflect\"}\nreturn y\n",

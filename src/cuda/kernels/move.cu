@@ -1,7 +1,8 @@
 // move.cu -- strided pieces to other places, several in one launch.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Generated before this: RANK and PIECES (what there is room for), WIDE (nest.cuh); for tiles ELEMENT, TILE, RUN and BLOCKS.
+// Generated before this: RANK and PIECES (what there is room for), WIDE (nest.cuh); NEAR (32 bits hold how far elements of a
+// piece are apart); for tiles ELEMENT, TILE, RUN and BLOCKS.
 // cuda/move.c lays the arguments out. Steps count bytes.
 #include "common.cuh"
 #include "elements.cuh"
@@ -91,15 +92,21 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS) move_tiles(const __gri
     }
 }
 #else
-DEVICE void find(const piece &p, index u, i64 &from, i64 &to)
+#if NEAR
+typedef int distance;
+#else
+typedef i64 distance;
+#endif
+
+DEVICE void find(const piece &p, index u, distance &from, distance &to)
 {
 #pragma unroll
     for (int d = RANK - 1; d >= 0; d--) {
         index rest = d ? quotient(u, p.dims[d]) : 0;
-        i64 i = u - rest * size_of(p.dims[d]);
+        distance i = u - rest * size_of(p.dims[d]);
         u = rest;
-        from += i * p.from_step[d];
-        to += i * p.to_step[d];
+        from += i * (distance)p.from_step[d];
+        to += i * (distance)p.to_step[d];
     }
 }
 
@@ -108,11 +115,11 @@ template <class W, int U>
 DEVICE void move_some(const piece &p, const u64 *fill, index u, index step, int split)
 {
     W v[U];
-    i64 to[U];
+    distance to[U];
 #pragma unroll
     for (int j = 0; j < U; j++) {
         index e = u + j * step;
-        i64 from = (e & ((1u << split) - 1)) * sizeof(W);
+        distance from = (e & ((1u << split) - 1)) * sizeof(W);
         to[j] = from;
         find(p, e >> split, from, to[j]);
         v[j] = *(const W *)(p.from ? p.from + from : (const char *)fill);

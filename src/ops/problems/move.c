@@ -60,6 +60,26 @@ bool cm_problem_transpose(cm_arena *arena, const cm_op *op, const void *attr, cm
     return true;
 }
 
+/* Each axis walks the input's from a place on by 1 or -1. */
+static bool cut_evenly(cm_arena *arena, const cm_tensor *y, const int64_t *first,
+                       const int64_t *steps, cm_move *m)
+{
+    cm_move_cut *cuts = cm_new_n(arena, y->rank > 0 ? y->rank : 1, cm_move_cut);
+    struct cm_move_segment *all =
+        cm_new_n(arena, y->rank > 0 ? y->rank : 1, struct cm_move_segment);
+    if (!cuts || !all)
+        return false;
+    for (int i = 0; i < y->rank; i++) {
+        if (y->dims[i] > 1 && steps[i] != 1 && steps[i] != -1)
+            return true; /* none, then */
+        all[i] = (struct cm_move_segment){0, y->dims[i], first[i], y->dims[i] > 1 ? steps[i] : 0};
+        cuts[i] = (cm_move_cut){1, &all[i]};
+    }
+    m->cuts = cuts;
+    m->constant = -1;
+    return true;
+}
+
 bool cm_problem_slice(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p)
 {
     enum { DATA, STARTS, ENDS, AXES, STEPS };
@@ -70,12 +90,15 @@ bool cm_problem_slice(cm_arena *arena, const cm_op *op, const void *attr, cm_pro
         if (cm_problem_has(p, i) && !p->in[i]->data)
             return false;
     const cm_tensor *x = p->in[DATA], *y = p->out[0];
-    int64_t from[CM_MAX_RANK], n = cm_tensor_elems(p->in[STARTS]);
+    int64_t from[CM_MAX_RANK], begin[CM_MAX_RANK] = {0}, steps[CM_MAX_RANK];
+    int64_t n = cm_tensor_elems(p->in[STARTS]);
     cm_move_piece *m = pieces_of(arena, p, 1);
     if (!m)
         return false;
-    for (int i = 0; i < x->rank; i++)
+    for (int i = 0; i < x->rank; i++) {
         from[i] = x->strides[i];
+        steps[i] = 1;
+    }
     for (int64_t i = 0; i < n && cm_tensor_elems(y) > 0; i++) {
         int k = axis_of(cm_problem_has(p, AXES) ? cm_problem_int(p, AXES, i) : i, x->rank);
         int64_t step = cm_problem_has(p, STEPS) ? cm_problem_int(p, STEPS, i) : 1, first;
@@ -83,10 +106,12 @@ bool cm_problem_slice(cm_arena *arena, const cm_op *op, const void *attr, cm_pro
                         &first);
         m->from_offset += first * x->strides[k];
         from[k] = y->dims[k] > 1 ? step * x->strides[k] : 0;
+        begin[k] = first;
+        steps[k] = step;
     }
     for (int i = 0; i < y->rank; i++)
         add_axis(m, y->dims[i], from[i], y->strides[i]);
-    return true;
+    return cut_evenly(arena, y, begin, steps, &p->as.move);
 }
 
 /* All of `part`, which lies in `whole` from `at` on along an axis. */

@@ -12,18 +12,11 @@ bool cm_problem_pad(cm_arena *arena, const cm_op *op, const void *attr, cm_probl
 
 enum { MOST_PIECES = 256, MOST_SEGMENTS = 32 };
 
-typedef struct {
-    int64_t at, n, from, step; /* from -1: the constant */
-} segment;
-
-typedef struct {
-    int n;
-    segment s[MOST_SEGMENTS];
-} axis_cut;
+typedef struct cm_move_segment segment;
 
 typedef struct {
     const cm_tensor *x, *y;
-    axis_cut *cuts;
+    cm_move_cut *cuts;
     cm_move_piece *pieces; /* NULL: only counted */
     int n;
     int value; /* input that holds the constant, -1: zero */
@@ -37,15 +30,15 @@ static int64_t source(cm_pad_mode mode, int64_t i, int64_t before, int64_t left,
 
 /* The segments of an axis; false: too many. */
 static bool cut_axis(cm_pad_mode mode, int64_t size, int64_t out, int64_t before, int64_t after,
-                     axis_cut *cut)
+                     segment *all, int *n)
 {
     int64_t first = cm_max_i64(0, -before);
     int64_t left = size - first - cm_max_i64(0, -after);
-    cut->n = 0;
+    *n = 0;
     for (int64_t i = 0; i < out;) {
-        if (cut->n == MOST_SEGMENTS)
+        if (*n == MOST_SEGMENTS)
             return false;
-        segment *s = &cut->s[cut->n++];
+        segment *s = &all[(*n)++];
         *s = (segment){i, 1, source(mode, i, before, left, first), 0};
         int64_t last = s->from, next;
         for (i++; i < out; i++, s->n++, last = next) {
@@ -97,7 +90,7 @@ static void walk(pad_job *j, int depth, const segment **chosen)
         return;
     }
     for (int i = 0; i < j->cuts[depth].n && j->n <= MOST_PIECES; i++) {
-        chosen[depth] = &j->cuts[depth].s[i];
+        chosen[depth] = &j->cuts[depth].segments[i];
         if (chosen[depth]->from < 0)
             add_piece(j, depth + 1, chosen, true);
         else
@@ -142,12 +135,15 @@ bool cm_problem_pad(cm_arena *arena, const cm_op *op, const void *attr, cm_probl
     p->as.move = (cm_move){0};
     if (cm_tensor_elems(y) == 0)
         return true;
-    j.cuts = cm_new_n(arena, x->rank > 0 ? x->rank : 1, axis_cut);
+    j.cuts = cm_new_n(arena, x->rank > 0 ? x->rank : 1, cm_move_cut);
     if (!j.cuts)
         return false;
-    for (int d = 0; d < x->rank; d++)
-        if (!cut_axis(mode, x->dims[d], y->dims[d], before[d], after[d], &j.cuts[d]))
+    for (int d = 0; d < x->rank; d++) {
+        segment *all = cm_new_n(arena, MOST_SEGMENTS, segment);
+        if (!all || !cut_axis(mode, x->dims[d], y->dims[d], before[d], after[d], all, &j.cuts[d].n))
             return false;
+        j.cuts[d].segments = all;
+    }
     walk(&j, 0, chosen);
     if (j.n > MOST_PIECES)
         return false;
@@ -157,6 +153,6 @@ bool cm_problem_pad(cm_arena *arena, const cm_op *op, const void *attr, cm_probl
         return false;
     j.n = 0;
     walk(&j, 0, chosen);
-    p->as.move = (cm_move){.n_pieces = n, .pieces = j.pieces};
+    p->as.move = (cm_move){.n_pieces = n, .pieces = j.pieces, .cuts = j.cuts, .constant = j.value};
     return true;
 }

@@ -105,8 +105,8 @@ static void other_types(void **state)
            "x: f16[2,9,4,5]\n@a = i64[2] {0,2}\ny = ReduceMax(x, @a)\nreturn y\n");
 }
 
-/* The CPU's kernels leave integers to the reference. */
-static void integers_on_a_gpu(void **state)
+/* The CPU's kernels leave integers and doubles to the reference. */
+static void wide_types_on_a_gpu(void **state)
 {
     (void)state;
     const char *target = getenv("CAMEO_TEST_TARGET");
@@ -114,6 +114,9 @@ static void integers_on_a_gpu(void **state)
         skip();
     CHECKF(-9, 9, 0, 0, "x: i32[6,70]\n@a = i64[1] {1}\ny = ReduceSum(x, @a)\nreturn y\n");
     CHECKF(-9, 9, 0, 0, "x: i64[70,6]\n@a = i64[1] {0}\ny = ReduceSum(x, @a)\nreturn y\n");
+    CHECKF(-9, 9, 0, 1e-12, "x: f64[3,2,2]\ny = ReduceLogSumExp(x)\nreturn y\n");
+    CHECKF(-9, 9, 0, 1e-12,
+           "x: f64[5,70]\n@a = i64[1] {1}\ny = ReduceLogSumExp(x, @a)\nreturn y\n");
 }
 
 static void after_a_program(void **state)
@@ -171,7 +174,7 @@ int main(void)
         cmocka_unit_test(numbers_that_hurt),
         cmocka_unit_test(large),
         cmocka_unit_test(other_types),
-        cmocka_unit_test(integers_on_a_gpu),
+        cmocka_unit_test(wide_types_on_a_gpu),
         cmocka_unit_test(after_a_program),
         cmocka_unit_test(places_of_extremes),
     };

@@ -25,11 +25,14 @@ struct operand {
     void *data;
     i64 kept[KEPT], gone[GONE];
 };
-#if WIDE
-typedef i64 position;
-#else
-typedef int position;
-#endif
+// As large as a number: threads hand on both as one.
+template <int BYTES> struct position_of {
+    typedef int type;
+};
+template <> struct position_of<8> {
+    typedef i64 type;
+};
+typedef position_of<WIDE ? 8 : sizeof(NUMBER)>::type position;
 struct folded {
     SUM v;
     union {

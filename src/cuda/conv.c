@@ -31,7 +31,7 @@ const cm_tactic cm_cuda_conv_tactics[] = {
      .ready = cm_cuda_conv_variable_ready,
      .run = cm_cuda_conv_variable_run},
     ROW(conv_cudnn, 750, cm_gpu_conv, .knobs = cm_cuda_conv_cudnn_knobs,
-        .workspace = cm_cuda_conv_cudnn_workspace),
+        .workspace = cm_cuda_conv_cudnn_workspace, .apart_ns = cm_gpu_apart_ns),
 };
 const int cm_cuda_conv_count = CM_COUNT(cm_cuda_conv_tactics);
 

@@ -30,3 +30,9 @@ void cm_gpu_facts_of(const cm_target *t, cm_gpu_facts *out)
     if (!cm_device_facts(t, out))
         cm_gpu_class_facts(t->level, out);
 }
+
+/* Layers of ViT and BERT at batch 1, run one after the other, take that much longer each than run into each other. */
+double cm_gpu_apart_ns(const cm_problem *p)
+{
+    return p->target.level >= 900 ? 1900 : 0;
+}

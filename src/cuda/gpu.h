@@ -17,6 +17,8 @@ typedef struct cm_gpu_facts {
     double launch_ns;                        /* between two small kernels of a graph */
 } cm_gpu_facts;
 void cm_gpu_facts_of(const cm_target *t, cm_gpu_facts *out);
+/* cm_tactic.apart_ns of those whose kernels are another library's: they do not begin before what stands before them has ended. */
+double cm_gpu_apart_ns(const cm_problem *p);
 
 /* CUDA C text with everything it is specialised by. Equal ones are compiled once per process and device;
  * the images are kept in plans by a hash of text, target and compiler options. */

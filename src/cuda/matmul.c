@@ -17,7 +17,8 @@ const cm_tactic cm_cuda_matmul_tactics[] = {
     ROW(matmul_wgmma, cm_cuda_matmul_wgmma, 900),
     ROW(matmul_few, cm_gpu_product, 750),
     ROW(matmul_tile, cm_gpu_product, 750, .workspace = cm_cuda_matmul_tile_workspace),
-    ROW(matmul_cublaslt, cm_gpu_product, 750, .workspace = cm_cuda_matmul_cublaslt_workspace),
+    ROW(matmul_cublaslt, cm_gpu_product, 750, .workspace = cm_cuda_matmul_cublaslt_workspace,
+        .apart_ns = cm_gpu_apart_ns),
 };
 const int cm_cuda_matmul_count = CM_COUNT(cm_cuda_matmul_tactics);
 

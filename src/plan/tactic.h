@@ -119,6 +119,9 @@ typedef struct cm_tactic {
      * *state lives in `arena` as long as the problem. */
     cm_status (*ready)(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                        const cm_knobs *k, const void **state);
+    /* Devices only, NULL: nothing. Nanoseconds that the steps before and after lose because they cannot run into this one's kernels:
+     * what measuring these alone does not show. */
+    double (*apart_ns)(const cm_problem *p);
     /* 1 + the input whose memory output 0 may take over when nobody reads the input afterwards: `run` may
      * then find both at one place. 0: none. */
     int in_place;

@@ -291,5 +291,5 @@ double cm_measure_device(cm_device_bench *b, const cm_problem *p, const cm_candi
     if (measure(&cx, b, p, c, threads, repeats, &ns) != CM_OK)
         ns = NAN;
     cm_arena_deinit(&arena);
-    return ns;
+    return ns + (c->tactic->apart_ns ? c->tactic->apart_ns(p) : 0);
 }

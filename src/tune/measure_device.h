@@ -24,7 +24,7 @@ void cm_device_bench_warm(cm_device_bench *b, const cm_problem *p, const cm_cand
                           const int *chosen, int n, cm_threads *threads);
 /* Nanoseconds of one run inside a recording of several, the best of `repeats` recordings; NAN: it cannot be run.
  * Constants come from memory, not from the device's cache, as in a network of many; activations as they
- * were left. */
+ * were left. What a tactic's neighbours lose is added. */
 double cm_measure_device(cm_device_bench *b, const cm_problem *p, const cm_candidate *c,
                          cm_threads *threads, int repeats);
 

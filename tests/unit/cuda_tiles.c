@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "cuda/conv.h"
+#include "cuda/tactics.h"
 #include "cuda/wgmma.h"
 
 static void tilings_fit_every_class(void **state)
@@ -148,6 +149,23 @@ static void weights_have_k_innermost_in_whole_chunks(void **state)
     assert_memory_equal(to, wanted, sizeof to);
 }
 
+/* Kernels run into each other from sm_90 on; those of other libraries do not, and a tuner is told. */
+static void other_libraries_stand_apart(void **state)
+{
+    (void)state;
+    int apart = 0;
+    for (int i = 0; i < cm_cuda_matmul_count; i++) {
+        const cm_tactic *t = &cm_cuda_matmul_tactics[i];
+        if (!t->apart_ns)
+            continue;
+        apart++;
+        assert_string_equal(t->name, "matmul_cublaslt");
+        assert_true(t->apart_ns(&(cm_problem){.target = {CM_DEVICE_CUDA, 900, 0}}) > 0);
+        assert_true(t->apart_ns(&(cm_problem){.target = {CM_DEVICE_CUDA, 800, 0}}) == 0);
+    }
+    assert_int_equal(apart, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +174,7 @@ int main(void)
         cmocka_unit_test(axes_of_a_product_that_is_not_dense),
         cmocka_unit_test(axes_go_on_from_each_other),
         cmocka_unit_test(weights_have_k_innermost_in_whole_chunks),
+        cmocka_unit_test(other_libraries_stand_apart),
     };
     return cmocka_run_group_tests_name("cuda_tiles", tests, NULL, NULL);
 }

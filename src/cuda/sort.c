@@ -19,11 +19,10 @@ typedef struct {
     cm_grid grid;
 } state;
 
-static const char *reject(const cm_problem *p)
+const char *cm_gpu_top_k_reject(const cm_problem *p)
 {
-    const cm_sort *s = &p->as.sort;
     cm_dtype t = p->in[0]->dtype;
-    if (s->kind != CM_SORT_TOP_K)
+    if (p->as.sort.kind != CM_SORT_TOP_K)
         return "not the first of rows";
     if (!cm_gpu_element(t) || t == CM_BOOL)
         return "the element type";
@@ -32,7 +31,16 @@ static const char *reject(const cm_problem *p)
     for (int o = 0; o < p->n_out; o++)
         if (p->out[o] && !cm_tensor_is_dense(p->out[o]))
             return "an output is strided";
-    if (cm_dtype_size(t) == 8)
+    return NULL;
+}
+
+static const char *reject(const cm_problem *p)
+{
+    const cm_sort *s = &p->as.sort;
+    const char *why = cm_gpu_top_k_reject(p);
+    if (why)
+        return why;
+    if (cm_dtype_size(p->in[0]->dtype) == 8)
         return "elements of 64 bits leave no room for an index";
     if (s->n > INT32_MAX)
         return "rows are too long";

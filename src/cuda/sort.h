@@ -1,9 +1,12 @@
-/* sort.h -- the functions of the tactics that the table of sort.c has from other files.
+/* sort.h -- the functions of the tactics that the table of sort.c has from other files, and what they share.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef CM_CUDA_SORT_H
 #define CM_CUDA_SORT_H
 
 #include "cuda/gpu.h"
+
+/* sort.c: what all tactics for the first of rows decline. */
+const char *cm_gpu_top_k_reject(const cm_problem *p);
 
 /* Whole rows, and wide elements: sort_whole.c. */
 const char *cm_cuda_sort_whole_reject(const cm_problem *p);

@@ -17,18 +17,8 @@ typedef struct {
 
 const char *cm_cuda_sort_whole_reject(const cm_problem *p)
 {
-    const cm_sort *s = &p->as.sort;
-    cm_dtype t = p->in[0]->dtype;
-    if (s->kind != CM_SORT_TOP_K)
-        return "not the first of rows";
-    if (!cm_gpu_element(t) || t == CM_BOOL)
-        return "the element type";
-    if (!cm_tensor_is_dense(p->in[0]))
-        return "the input is strided";
-    for (int o = 0; o < p->n_out; o++)
-        if (p->out[o] && !cm_tensor_is_dense(p->out[o]))
-            return "an output is strided";
-    return s->n > MOST_ROW ? "rows are too long" : NULL;
+    const char *why = cm_gpu_top_k_reject(p);
+    return why ? why : p->as.sort.n > MOST_ROW ? "rows are too long" : NULL;
 }
 
 /* A power of two, the row and more. */

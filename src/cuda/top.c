@@ -50,23 +50,16 @@ static void form_of(const cm_problem *p, form *f)
 const char *cm_cuda_top_reject(const cm_problem *p)
 {
     const cm_sort *s = &p->as.sort;
-    cm_dtype t = p->in[0]->dtype;
-    if (s->kind != CM_SORT_TOP_K)
-        return "not the first of rows";
-    if (!cm_gpu_element(t) || t == CM_BOOL || cm_dtype_size(t) > 4)
+    const char *why = cm_gpu_top_k_reject(p);
+    if (why)
+        return why;
+    if (cm_dtype_size(p->in[0]->dtype) > 4)
         return "the element type";
     if (s->inner != 1)
         return "elements of a row are apart";
     if (s->n < LEAST || s->n >= INT32_MAX || s->k < 1)
         return "rows are short";
-    if (s->k > MOST)
-        return "too many are wanted";
-    if (!cm_tensor_is_dense(p->in[0]))
-        return "the input is strided";
-    for (int o = 0; o < p->n_out; o++)
-        if (p->out[o] && !cm_tensor_is_dense(p->out[o]))
-            return "an output is strided";
-    return NULL;
+    return s->k > MOST ? "too many are wanted" : NULL;
 }
 
 double cm_cuda_top_cost(const cm_problem *p, const cm_knobs *k)

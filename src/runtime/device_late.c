@@ -103,25 +103,8 @@ typedef struct {
     const cm_ready_step *s;
     cm_solution *sol;
     const unsigned char *where;
-    cm_tensor *in, *out;
-    cm_tensor **outs;
-    bool *constant;
+    cm_late_operands x;
 } forming;
-
-static bool usable(const cm_tensor *t)
-{
-    return t->dtype != CM_STR && !cm_dtype_is_sub_byte(t->dtype);
-}
-
-static bool takes(const cm_context *c, const cm_plan_step *step)
-{
-    for (int i = 0; i < step->n_in; i++) {
-        const cm_datum *d = c->in[i];
-        if (d && (d->kind != CM_TENSOR || !usable(&d->tensor) || !cm_tensor_is_dense(&d->tensor)))
-            return false;
-    }
-    return true;
-}
 
 /* Is the form that is there for these very sizes, and the elements that told them? */
 static cm_status still_fits(const forming *f, bool *fits)
@@ -141,42 +124,13 @@ static cm_status still_fits(const forming *f, bool *fits)
     return CM_OK;
 }
 
-static cm_status gather(forming *f)
-{
-    const cm_plan_step *step = f->s->plan;
-    cm_solution *sol = f->sol;
-    cm_ctx *cx = f->cx;
-    CM_NEW_N(cx, &sol->late, f->in, step->n_in, cm_tensor);
-    CM_NEW_N(cx, &sol->late, f->out, step->n_out, cm_tensor);
-    CM_NEW_N(cx, &sol->late, f->outs, step->n_out, cm_tensor *);
-    CM_NEW_N(cx, &sol->late, f->constant, step->n_in, bool);
-    CM_NEW_N(cx, &sol->late, sol->in, step->n_in, const cm_tensor *);
-    CM_NEW_N(cx, &sol->late, sol->data, step->n_in, const void *);
-    CM_NEW_N(cx, &sol->late, sol->packed, step->n_in, const void *);
-    CM_NEW_N(cx, &sol->late, sol->out_data, step->n_out, void *);
-    CM_NEW_N(cx, &sol->late, sol->counted, step->n_out, int);
-    sol->n_in = step->n_in;
-    for (int i = 0; i < step->n_in; i++) {
-        if (!f->c->in[i])
-            continue;
-        f->constant[i] = is_constant(f->c, step->in[i].value);
-        f->in[i] = f->c->in[i]->tensor;
-        if (!f->constant[i])
-            f->in[i].data = NULL; /* it will be another one next time */
-        sol->in[i] = &f->in[i];
-    }
-    for (int o = 0; o < step->n_out; o++)
-        f->outs[o] = step->out[o].value >= 0 ? &f->out[o] : NULL;
-    return CM_OK;
-}
-
 /* The elements of small integer inputs, and numbers, which may tell sizes. */
 static cm_status lend_elements(forming *f)
 {
     for (int i = 0; i < f->s->plan->n_in; i++) {
-        cm_tensor *t = &f->in[i];
+        cm_tensor *t = &f->x.in[i];
         int64_t most = cm_dtype_is_float(t->dtype) ? 1 : MOST_KNOWN;
-        if (!f->sol->in[i] || f->constant[i] || cm_tensor_elems(t) > most)
+        if (!f->sol->in[i] || f->x.constant[i] || cm_tensor_elems(t) > most)
             continue;
         CM_TRY(bring_down(f->cx, f->c, f->s->plan->in[i].value, f->where[i]));
         size_t bytes = (size_t)cm_tensor_elems(t) * cm_dtype_size(t->dtype);
@@ -192,25 +146,19 @@ static cm_status lend_elements(forming *f)
 
 static bool outputs_known(const forming *f)
 {
-    cm_arena symbols;
-    cm_dim_table *dims;
-    cm_arena_init(&symbols, f->c->allocator);
-    bool known = cm_dim_table_create(f->cx, &symbols, &dims) == CM_OK &&
-                 cm_form_outputs(f->cx, dims, f->s, f->sol->in, f->outs, f->sol->counted);
-    f->sol->late.failed |= symbols.failed | f->cx->scratch->failed;
-    cm_arena_deinit(&symbols);
+    bool known = cm_late_outputs(f->cx, f->c, f->s, f->sol, &f->x, f->sol->counted);
     for (int o = 0; known && o < f->s->plan->n_out; o++) {
         size_t bytes;
-        known = !f->outs[o] || (usable(f->outs[o]) && cm_tensor_bytes(f->outs[o], &bytes) &&
-                                (f->sol->counted[o] < 0 || bytes <= MOST_RESERVED));
+        known = !f->x.outs[o] || (cm_tensor_bytes(f->x.outs[o], &bytes) &&
+                                  (f->sol->counted[o] < 0 || bytes <= MOST_RESERVED));
     }
     return known;
 }
 
 static bool is_problem(forming *f)
 {
-    const cm_tensor *const *outs = (const cm_tensor *const *)f->outs;
-    return outputs_known(f) && cm_form_problem(&f->sol->late, f->s, f->sol->in, f->constant, outs,
+    const cm_tensor *const *outs = (const cm_tensor *const *)f->x.outs;
+    return outputs_known(f) && cm_form_problem(&f->sol->late, f->s, f->sol->in, f->x.constant, outs,
                                                &f->c->device->target, 1, &f->sol->p);
 }
 
@@ -225,10 +173,10 @@ static bool stays_small(const forming *f)
     const cm_plan_step *step = f->s->plan;
     bool small = true;
     for (int i = 0; small && i < step->n_in; i++)
-        small = !f->sol->in[i] || f->constant[i] ||
-                (few_integers(&f->in[i]) && is_here(f->c, step->in[i].value, f->where[i]));
+        small = !f->sol->in[i] || f->x.constant[i] ||
+                (few_integers(&f->x.in[i]) && is_here(f->c, step->in[i].value, f->where[i]));
     for (int o = 0; small && o < step->n_out; o++)
-        small = !f->outs[o] || few_integers(f->outs[o]);
+        small = !f->x.outs[o] || few_integers(f->x.outs[o]);
     return small;
 }
 
@@ -246,7 +194,7 @@ static cm_status make_ready(forming *f)
     cm_device_state *d = f->c->device;
     const cm_tactic *t = sol->choice.tactic;
     for (int i = 0; i < f->s->plan->n_in; i++)
-        if (sol->in[i] && f->constant[i])
+        if (sol->in[i] && f->x.constant[i])
             CM_TRY(cm_device_weight(f->cx, f->c, f->s, sol, i, &sol->packed[i]));
     if (t->ready)
         CM_TRY(t->ready(f->cx, d->device, &sol->late, &sol->p, &sol->choice.knobs, &sol->state));
@@ -260,7 +208,8 @@ static cm_status make_ready(forming *f)
 static cm_status form(forming *f)
 {
     cm_solution *sol = f->sol;
-    CM_TRY(gather(f));
+    CM_TRY(cm_late_gather(f->cx, f->c, f->s->plan, sol, &f->x));
+    CM_NEW_N(f->cx, &sol->late, sol->counted, f->s->plan->n_out, int);
     bool is = is_problem(f);
     if (!is && !sol->late.failed) {
         CM_TRY(lend_elements(f));
@@ -287,7 +236,7 @@ static cm_status prepare(cm_ctx *cx, cm_context *c, const cm_action *a, cm_solut
 {
     forming f = {.cx = cx, .c = c, .s = a->step, .sol = sol, .where = a->where};
     bool fits;
-    if (!a->step->problem || !takes(c, a->step->plan)) {
+    if (!a->step->problem || !cm_late_takes(c, a->step->plan)) {
         sol->choice.tactic = NULL;
         sol->formed = false;
         return CM_OK;

@@ -19,7 +19,7 @@ static bool still_fits(const cm_context *c, const cm_solution *sol)
     return sol->formed;
 }
 
-static bool takes(const cm_context *c, const cm_plan_step *step)
+bool cm_late_takes(const cm_context *c, const cm_plan_step *step)
 {
     for (int i = 0; i < step->n_in; i++) {
         const cm_datum *d = c->in[i];
@@ -30,14 +30,8 @@ static bool takes(const cm_context *c, const cm_plan_step *step)
     return true;
 }
 
-typedef struct {
-    cm_tensor *in, *out;
-    cm_tensor **outs;
-    bool *constant;
-} operands;
-
-static cm_status gather(cm_ctx *cx, cm_context *c, const cm_plan_step *step, cm_solution *sol,
-                        operands *x)
+cm_status cm_late_gather(cm_ctx *cx, const cm_context *c, const cm_plan_step *step,
+                         cm_solution *sol, cm_late_operands *x)
 {
     CM_NEW_N(cx, &sol->late, x->in, step->n_in, cm_tensor);
     CM_NEW_N(cx, &sol->late, x->out, step->n_out, cm_tensor);
@@ -62,14 +56,14 @@ static cm_status gather(cm_ctx *cx, cm_context *c, const cm_plan_step *step, cm_
     return CM_OK;
 }
 
-static bool outputs_known(cm_ctx *cx, const cm_context *c, const cm_ready_step *s, cm_solution *sol,
-                          const operands *x)
+bool cm_late_outputs(cm_ctx *cx, const cm_context *c, const cm_ready_step *s, cm_solution *sol,
+                     const cm_late_operands *x, int *counted)
 {
     cm_arena symbols;
     cm_dim_table *dims;
     cm_arena_init(&symbols, c->allocator);
     bool known = cm_dim_table_create(cx, &symbols, &dims) == CM_OK &&
-                 cm_form_outputs(cx, dims, s, sol->in, x->outs, NULL);
+                 cm_form_outputs(cx, dims, s, sol->in, x->outs, counted);
     sol->late.failed |= symbols.failed | cx->scratch->failed;
     cm_arena_deinit(&symbols);
     for (int o = 0; known && o < s->plan->n_out; o++)
@@ -80,9 +74,9 @@ static bool outputs_known(cm_ctx *cx, const cm_context *c, const cm_ready_step *
 
 static cm_status form(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
 {
-    operands x;
-    CM_TRY(gather(cx, c, s->plan, sol, &x));
-    if (!outputs_known(cx, c, s, sol, &x) ||
+    cm_late_operands x;
+    CM_TRY(cm_late_gather(cx, c, s->plan, sol, &x));
+    if (!cm_late_outputs(cx, c, s, sol, &x, NULL) ||
         !cm_form_problem(&sol->late, s, sol->in, x.constant, (const cm_tensor *const *)x.outs,
                          &c->target, cm_threads_count(c->threads), &sol->p))
         return sol->late.failed ? cm_fail_memory(cx) : CM_OK;
@@ -98,7 +92,7 @@ static cm_status form(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solu
 
 cm_status cm_prepare_late(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
 {
-    if (!s->problem || !takes(c, s->plan)) {
+    if (!s->problem || !cm_late_takes(c, s->plan)) {
         sol->choice.tactic = NULL;
         sol->formed = false;
         return CM_OK;

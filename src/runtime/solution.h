@@ -106,7 +106,19 @@ void cm_set_channels_last(cm_tensor *t);
 cm_status cm_prepare(cm_ctx *cx, struct cm_context *c) CM_MUST_USE;
 /* ... and then their weights. */
 cm_status cm_pack_weights(cm_ctx *cx, struct cm_context *c) CM_MUST_USE;
-/* late.c: a step whose inputs have just come. */
+/* late.c: a step whose inputs have just come. What is asked about it, in its solution's arena; of inputs that vary types alone. */
+typedef struct cm_late_operands {
+    cm_tensor *in, *out;
+    cm_tensor **outs; /* NULL: nobody reads it */
+    bool *constant;
+} cm_late_operands;
+cm_status cm_late_gather(cm_ctx *cx, const struct cm_context *c, const struct cm_plan_step *step,
+                         cm_solution *sol, cm_late_operands *out) CM_MUST_USE;
+/* Are its inputs dense tensors, none of strings or of parts of bytes? */
+bool cm_late_takes(const struct cm_context *c, const struct cm_plan_step *step);
+/* Types of all outputs, none of strings or of parts of bytes. `counted` as cm_form_outputs has it. */
+bool cm_late_outputs(cm_ctx *cx, const struct cm_context *c, const struct cm_ready_step *s,
+                     cm_solution *sol, const cm_late_operands *x, int *counted);
 cm_status cm_prepare_late(cm_ctx *cx, struct cm_context *c, const struct cm_ready_step *s,
                           cm_solution *sol) CM_MUST_USE;
 

@@ -186,11 +186,12 @@ static cm_status make2(cm_rewriter *rw, cm_node *n, cm_op_id op, cm_value *a, cm
 /* One a channel as it broadcasts to x. */
 static cm_status along_channels(cm_rewriter *rw, cm_node *n, cm_value **v)
 {
-    static const int64_t all[CM_MAX_RANK] = {1, 2, 3, 4, 5, 6, 7};
-    int64_t count = cm_rank(n->in[0]) - 2;
+    int64_t all[CM_MAX_RANK], count = cm_rank(n->in[0]) - 2;
     cm_value *axes;
     if (count == 0)
         return CM_OK;
+    for (int64_t i = 0; i < count; i++)
+        all[i] = i + 1;
     CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, &count, all, &axes));
     return make2(rw, n, CM_OP_UNSQUEEZE, *v, axes, v);
 }

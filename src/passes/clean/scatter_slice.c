@@ -4,7 +4,7 @@
  *  becomes
  *     y = Concat(Slice(x) [0:2], Reshape(u) [a, 4, b], Slice(x) [6:16]) {axis=1}
  *
- * which is how exporters write x[:, 2:6] = u. Fires when the indices are constant, the sizes of x are numbers, nothing
+ * which is how exporters write x[:, 2:6] = u. Fires when the indices are constant, the sizes of x are numbers and none of them 0, nothing
  * is combined (reduction none), and the indices name a range of one axis and all of the others, in order.
  *
  * needs: types, uses    keeps: types, uses
@@ -69,7 +69,7 @@ static bool find(const cm_node *n, int64_t *dims, range *r)
         return false;
     const cm_tensor *index = n->in[1]->constant;
     if (!index || index->dtype != CM_I64 || index->rank < 1 || !cm_static_shape(n->in[0], dims) ||
-        cm_rank(n->in[2]) < 0)
+        cm_volume(n->in[0]) == 0 || cm_rank(n->in[2]) < 0)
         return false;
     r->depth = (int)index->dims[index->rank - 1];
     int64_t tuples = cm_dims_product(index->dims, 0, index->rank - 1);

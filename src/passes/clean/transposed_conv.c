@@ -6,7 +6,7 @@
  *     f = Slice(t) [::-1] of the last axis                f: f32[4,8,3]
  *     y = Conv(x, f, b) {pads=[2,2]}
  *
- * whose weights are folded. In groups, each group's are transposed. Fires when the weights are constant, padding is in
+ * whose weights are folded. In groups, each group's are transposed. Fires when the weights are constant and there are some, padding is in
  * numbers and no more than the window reaches.
  *
  * numerics: the sums are the same, in another order.
@@ -27,8 +27,8 @@ static bool find(const cm_node *n, int64_t *pads)
 {
     int64_t w[CM_MAX_RANK];
     if (!cm_is(n, CM_OP_CONV_TRANSPOSE) || !n->out[0]->n_uses || !cm_is_const(n->in[1]) ||
-        !cm_static_shape(n->in[1], w) || cm_int_list(n, "output_shape").n ||
-        !cm_string_is(n, "auto_pad", "NOTSET"))
+        !cm_static_shape(n->in[1], w) || cm_volume(n->in[1]) == 0 ||
+        cm_int_list(n, "output_shape").n || !cm_string_is(n, "auto_pad", "NOTSET"))
         return false;
     int spatial = cm_rank(n->in[1]) - 2;
     if (spatial < 1 || 2 * spatial > CM_MAX_RANK || spatial + 3 > CM_MAX_RANK)

@@ -50,8 +50,10 @@ static bool takes_patches(cm_node *n, patches *p)
             in[2 + i] % p->size[i])
             return false;
         p->count[i] = in[2 + i] / p->size[i];
+        if (p->count[i] < 1)
+            return false;
     }
-    return p->channels <= MOST_CHANNELS;
+    return p->to > 0 && p->channels > 0 && p->channels <= MOST_CHANNELS;
 }
 
 /* Does t put the channels, axis 1, last and leave the order of the others? */

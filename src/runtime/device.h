@@ -120,6 +120,9 @@ cm_status cm_device_weight(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
 void cm_device_weights_release(cm_engine *e);
 /* device_run.c: the main list, enqueued: all that must be waited for before it ends has been. Then its end. */
 cm_status cm_run_actions(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+/* What a step's tactic enqueues, its pointers being set; nothing where nothing comes out. `count` as cm_run has it. */
+cm_status cm_launch_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol,
+                         void *workspace, int64_t *count) CM_MUST_USE;
 /* A kernel met data that it cannot work with, such as an index that is out of range. */
 cm_status cm_check_fault(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 /* n is how many there are of what data sized: outputs get their shapes. */

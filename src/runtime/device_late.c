@@ -244,12 +244,7 @@ static cm_status prepare(cm_ctx *cx, cm_context *c, const cm_action *a, cm_solut
     CM_TRY(still_fits(&f, &fits));
     if (fits)
         return CM_OK;
-    sol->formed = false;
-    sol->choice = (cm_choice){0};
-    if (!sol->late.allocator && !sol->late.first)
-        cm_arena_init(&sol->late, c->allocator);
-    cm_arena_reset(&sol->late);
-    sol->late.failed = cx->scratch->failed = 0;
+    cm_late_forget(cx, c, sol);
     CM_TRY(form(&f));
     sol->formed = true;
     return CM_OK;
@@ -288,32 +283,14 @@ static cm_status set_pointers(cm_ctx *cx, cm_context *c, const cm_action *a, cm_
 static cm_status run_away(cm_ctx *cx, cm_context *c, const cm_action *a, cm_solution *sol)
 {
     cm_device_state *d = c->device;
-    const cm_ready_step *s = a->step;
-    int64_t elems = 0;
+    int64_t *count = sol->counted ? d->late_count : NULL;
     CM_TRY(set_pointers(cx, c, a, sol));
-    for (int o = 0; o < s->plan->n_out; o++)
-        elems += s->plan->out[o].value >= 0 ? cm_tensor_elems(sol->p.out[o]) : 0;
-    if (elems == 0 && !sol->counted)
-        return CM_OK;
-    cm_run r = {.cx = cx,
-                .p = &sol->p,
-                .k = &sol->choice.knobs,
-                .in = sol->data,
-                .out = sol->out_data,
-                .operands = sol->data + sol->p.n_in,
-                .workspace = d->late_workspace.room,
-                .threads = c->threads,
-                .state = sol->state,
-                .stream = d->stream,
-                .fault = d->fault,
-                .fault_code = (uint32_t)s->index + 1,
-                .count = sol->counted ? d->late_count : NULL};
-    CM_TRY(sol->choice.tactic->run(&r));
-    if (!sol->counted)
+    CM_TRY(cm_launch_step(cx, c, a->step, sol, d->late_workspace.room, count));
+    if (!count)
         return CM_OK;
     CM_TRY(d->api->wait(cx, d->stream));
     CM_TRY(cm_check_fault(cx, c));
-    return cm_shape_counted(cx, c, s, sol, *(volatile int64_t *)d->late_count);
+    return cm_shape_counted(cx, c, a->step, sol, *(volatile int64_t *)count);
 }
 
 /* One that is profiled is waited for. */
@@ -330,6 +307,16 @@ static cm_status time_away(cm_ctx *cx, cm_context *c, const cm_action *a, cm_sol
     return CM_OK;
 }
 
+/* The inputs are in the host's memory. */
+static cm_status compute_here(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
+{
+    CM_TRY(cm_run_step(cx, c, s));
+    for (int o = 0; o < s->plan->n_out; o++)
+        if (s->plan->out[o].value >= 0)
+            c->device->late[s->plan->out[o].value].here = c->device->run;
+    return CM_OK;
+}
+
 static cm_status run_here(cm_ctx *cx, cm_context *c, const cm_action *a)
 {
     const cm_plan_step *step = a->step->plan;
@@ -337,11 +324,7 @@ static cm_status run_here(cm_ctx *cx, cm_context *c, const cm_action *a)
     for (int i = 0; !shapes && i < step->n_in; i++)
         if (step->in[i].value >= 0)
             CM_TRY(bring_down(cx, c, step->in[i].value, a->where[i]));
-    CM_TRY(cm_run_step(cx, c, a->step));
-    for (int o = 0; o < step->n_out; o++)
-        if (step->out[o].value >= 0)
-            c->device->late[step->out[o].value].here = c->device->run;
-    return CM_OK;
+    return compute_here(cx, c, a->step);
 }
 
 static cm_status run_late(cm_ctx *cx, cm_context *c, const cm_action *a, bool *away)
@@ -400,11 +383,7 @@ static cm_status run_on_host(cm_ctx *cx, cm_context *c, const cm_ready_step *s, 
         for (int j = 0; j < inner->n_captures; j++)
             CM_TRY(bring_down(cx, c, inner->captures[j], where_is(c, inner->captures[j], list)));
     }
-    CM_TRY(cm_run_step(cx, c, s));
-    for (int o = 0; o < step->n_out; o++)
-        if (step->out[o].value >= 0)
-            c->device->late[step->out[o].value].here = c->device->run;
-    return CM_OK;
+    return compute_here(cx, c, s);
 }
 
 cm_status cm_run_branch(cm_ctx *cx, cm_context *c, int list)

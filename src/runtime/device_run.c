@@ -27,23 +27,14 @@ static cm_status convert(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_s
     return CM_OK;
 }
 
-static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+cm_status cm_launch_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol,
+                         void *workspace, int64_t *count)
 {
     cm_device_state *d = c->device;
-    const cm_plan_step *p = s->plan;
     int64_t elems = 0;
-    for (int i = 0; i < p->n_in; i++)
-        if (sol->in[i])
-            sol->data[i] = input_at(c, s, sol, i);
-    for (int i = 0; i < sol->n_conversions; i++)
-        sol->data[sol->conversions[i].input] = sol->conversions[i].to.tensor.data;
-    for (int o = 0; o < p->n_out; o++) {
-        if (p->out[o].value < 0)
-            continue;
-        sol->out_data[o] = (void *)d->tables.places[p->out[o].value].data;
-        elems += cm_tensor_elems(sol->p.out[o]);
-    }
-    if (elems == 0 && !sol->counted)
+    for (int o = 0; o < s->plan->n_out; o++)
+        elems += s->plan->out[o].value >= 0 ? cm_tensor_elems(sol->p.out[o]) : 0;
+    if (elems == 0 && !count)
         return CM_OK;
     cm_run r = {.cx = cx,
                 .p = &sol->p,
@@ -51,14 +42,30 @@ static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, c
                 .in = sol->data,
                 .out = sol->out_data,
                 .operands = sol->data + sol->p.n_in,
-                .workspace = d->memory + sol->offset,
+                .workspace = workspace,
                 .threads = c->threads,
                 .state = sol->state,
                 .stream = d->stream,
                 .fault = d->fault,
                 .fault_code = (uint32_t)s->index + 1,
-                .count = sol->counted ? (int64_t *)(d->pinned + sol->count) : NULL};
+                .count = count};
     return sol->choice.tactic->run(&r);
+}
+
+static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+{
+    cm_device_state *d = c->device;
+    const cm_plan_step *p = s->plan;
+    for (int i = 0; i < p->n_in; i++)
+        if (sol->in[i])
+            sol->data[i] = input_at(c, s, sol, i);
+    for (int i = 0; i < sol->n_conversions; i++)
+        sol->data[sol->conversions[i].input] = sol->conversions[i].to.tensor.data;
+    for (int o = 0; o < p->n_out; o++)
+        if (p->out[o].value >= 0)
+            sol->out_data[o] = (void *)d->tables.places[p->out[o].value].data;
+    int64_t *count = sol->counted ? (int64_t *)(d->pinned + sol->count) : NULL;
+    return cm_launch_step(cx, c, s, sol, d->memory + sol->offset, count);
 }
 
 static cm_status enqueue(cm_ctx *cx, cm_context *c, const cm_ready_step *s)

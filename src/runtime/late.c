@@ -90,6 +90,16 @@ static cm_status form(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solu
     return cm_room_reserve(cx, &c->late_workspace, sol->workspace, 0);
 }
 
+void cm_late_forget(cm_ctx *cx, const cm_context *c, cm_solution *sol)
+{
+    sol->formed = false;
+    sol->choice = (cm_choice){0};
+    if (!sol->late.allocator && !sol->late.first)
+        cm_arena_init(&sol->late, c->allocator);
+    cm_arena_reset(&sol->late);
+    sol->late.failed = cx->scratch->failed = 0;
+}
+
 cm_status cm_prepare_late(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
 {
     if (!s->problem || !cm_late_takes(c, s->plan)) {
@@ -99,12 +109,7 @@ cm_status cm_prepare_late(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_
     }
     if (still_fits(c, sol))
         return CM_OK;
-    sol->formed = false;
-    sol->choice = (cm_choice){0};
-    if (!sol->late.allocator && !sol->late.first)
-        cm_arena_init(&sol->late, c->allocator);
-    cm_arena_reset(&sol->late);
-    sol->late.failed = cx->scratch->failed = 0;
+    cm_late_forget(cx, c, sol);
     CM_TRY(form(cx, c, s, sol));
     sol->formed = true;
     return CM_OK;

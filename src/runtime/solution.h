@@ -116,6 +116,8 @@ cm_status cm_late_gather(cm_ctx *cx, const struct cm_context *c, const struct cm
                          cm_solution *sol, cm_late_operands *out) CM_MUST_USE;
 /* Are its inputs dense tensors, none of strings or of parts of bytes? */
 bool cm_late_takes(const struct cm_context *c, const struct cm_plan_step *step);
+/* Before it is formed anew. */
+void cm_late_forget(cm_ctx *cx, const struct cm_context *c, cm_solution *sol);
 /* Types of all outputs, none of strings or of parts of bytes. `counted` as cm_form_outputs has it. */
 bool cm_late_outputs(cm_ctx *cx, const struct cm_context *c, const struct cm_ready_step *s,
                      cm_solution *sol, const cm_late_operands *x, int *counted);

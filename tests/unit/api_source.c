@@ -16,7 +16,7 @@ static int write_model(void **state)
     (void)state;
     static float w[N * N];
     cm_buf graph, tensor;
-    char name[16] = "w", from[8] = "x", to[8];
+    char name[16] = "w", from[16] = "x", to[16];
     cm_buf_init(&graph, NULL);
     cm_buf_init(&tensor, NULL);
     m_value(&graph, F_INPUT, "x", CM_F32, "n 160");

@@ -1,15 +1,12 @@
 /* read.c -- bytes to a plan, trusting none of them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A cursor walks a section and never passes its end; a count is checked against the bytes left
- * before anything is allocated for it, so memory stays within a small multiple of the file's
- * metadata. Weights are neither read nor touched. */
-#include "plan/format.h"
-#include "plan/plan.h"
-
+ * Sections are read through cursors (cursor.h). Weights are neither read nor touched. */
 #include <string.h>
 
 #include "base/size.h"
+#include "plan/cursor.h"
+#include "plan/format.h"
 #include "plan/packed.h"
 
 typedef struct {
@@ -17,153 +14,11 @@ typedef struct {
     uint64_t offset, size, checksum;
 } entry;
 
-typedef struct {
-    cm_ctx *cx;
-    cm_arena *arena;
-    const unsigned char *bytes;
-    size_t n;
-    cm_plan *plan;
-    const char **strings;
-    uint32_t n_strings;
-} reader;
-
-/* A section being read. */
-typedef struct {
-    reader *r;
-    const char *what; /* for messages */
-    const unsigned char *p;
-    size_t left;
-} cursor;
-
-static cm_status damaged(reader *r, const char *what)
+static cm_status read_strings(cm_cursor *c)
 {
-    return cm_fail(r->cx, CM_ERR_PLAN, "the plan is damaged: %s", what);
-}
-
-static cm_status take(cursor *c, void *to, size_t n)
-{
-    if (n > c->left)
-        return cm_fail(c->r->cx, CM_ERR_PLAN, "the plan is damaged: section %s ends too early",
-                       c->what);
-    memcpy(to, c->p, n);
-    c->p += n;
-    c->left -= n;
-    return CM_OK;
-}
-
-static cm_status take_u32(cursor *c, uint32_t *v)
-{
-    return take(c, v, 4);
-}
-
-static cm_status take_i32(cursor *c, int32_t *v)
-{
-    return take(c, v, 4);
-}
-
-static cm_status take_u64(cursor *c, uint64_t *v)
-{
-    return take(c, v, 8);
-}
-
-/* A count of things that take at least `least` bytes each. */
-static cm_status take_count(cursor *c, size_t least, const char *what, int *n)
-{
-    uint32_t v;
-    CM_TRY(take_u32(c, &v));
-    if (v > c->left / least)
-        return cm_fail(c->r->cx, CM_ERR_PLAN,
-                       "the plan is damaged: section %s states %u %s, but %zu bytes are left",
-                       c->what, v, what, c->left);
-    *n = (int)v;
-    return CM_OK;
-}
-
-/* An enumerator in [0, count). */
-static cm_status take_enum(cursor *c, int count, const char *what, int *v)
-{
-    uint32_t u;
-    CM_TRY(take_u32(c, &u));
-    if (u >= (uint32_t)count)
-        return cm_fail(c->r->cx, CM_ERR_PLAN, "the plan states %s %u, at most %d are known", what,
-                       u, count - 1);
-    *v = (int)u;
-    return CM_OK;
-}
-
-static cm_status take_string(cursor *c, const char **s)
-{
-    uint32_t i;
-    CM_TRY(take_u32(c, &i));
-    if (i >= c->r->n_strings)
-        return cm_fail(c->r->cx, CM_ERR_PLAN,
-                       "the plan is damaged: section %s names string %u of %u", c->what, i,
-                       c->r->n_strings);
-    *s = c->r->strings[i];
-    return CM_OK;
-}
-
-static cm_status take_dim(cursor *c, cm_dim *d)
-{
-    CM_TRY(take(c, d, 8));
-    if (!cm_dim_valid(c->r->plan->dims, *d))
-        return cm_fail(c->r->cx, CM_ERR_PLAN,
-                       "the plan is damaged: section %s refers to dim %lld, which is none", c->what,
-                       (long long)*d);
-    return CM_OK;
-}
-
-static cm_status take_indices(cursor *c, const char *what, const int32_t **out, int *n)
-{
-    CM_TRY(take_count(c, 4, what, n));
-    int32_t *v;
-    CM_NEW_N(c->r->cx, c->r->arena, v, *n, int32_t);
-    CM_TRY(take(c, v, (size_t)*n * 4));
-    *out = v;
-    return CM_OK;
-}
-
-static cm_status take_type(cursor *c, cm_type *t, int depth)
-{
-    uint8_t head[4];
-    CM_TRY(take(c, head, 4));
-    int rank = (int8_t)head[3];
-    bool tensor = head[0] == CM_TENSOR;
-    if (head[0] > CM_MAP || (head[1] && !cm_dtype_valid(head[1])) ||
-        (head[2] && !cm_dtype_valid(head[2])) ||
-        (tensor ? rank < -1 || rank > CM_MAX_RANK : rank != 0 && rank != 1))
-        return cm_fail(c->r->cx, CM_ERR_PLAN, "the plan is damaged: section %s holds a wrong type",
-                       c->what);
-    *t = (cm_type){.kind = (cm_kind)head[0], .dtype = (cm_dtype)head[1], .key = (cm_dtype)head[2]};
-    if (tensor) {
-        t->rank = rank;
-        for (int i = 0; i < rank; i++)
-            CM_TRY(take_dim(c, &t->dims[i]));
-    } else if (rank == 1) {
-        if (depth >= CM_PLAN_MAX_TYPE_DEPTH)
-            return damaged(c->r, "a type is nested too deeply");
-        cm_type *elem;
-        CM_NEW(c->r->cx, c->r->arena, elem, cm_type);
-        CM_TRY(take_type(c, elem, depth + 1));
-        t->elem = elem;
-    }
-    return CM_OK;
-}
-
-static cm_status end_of(cursor *c)
-{
-    if (c->left)
-        return cm_fail(c->r->cx, CM_ERR_PLAN,
-                       "the plan is damaged: %zu bytes are left over in section %s", c->left,
-                       c->what);
-    return CM_OK;
-}
-
-static cm_status read_strings(cursor *c)
-{
-    reader *r = c->r;
+    cm_plan_reader *r = c->r;
     int n;
-    CM_TRY(take_count(c, 5, "strings", &n));
+    CM_TRY(cm_take_count(c, 5, "strings", &n));
     const unsigned char *ends = c->p;
     const unsigned char *text = ends + 4 * (size_t)n;
     size_t text_n = c->left - 4 * (size_t)n;
@@ -173,58 +28,58 @@ static cm_status read_strings(cursor *c)
         uint32_t end;
         memcpy(&end, ends + 4 * (size_t)i, 4);
         if (end <= begin || end > text_n || memchr(text + begin, 0, end - begin) != text + end - 1)
-            return damaged(r, "a string has a wrong end");
+            return cm_plan_damaged(r, "a string has a wrong end");
         r->strings[i] = (const char *)text + begin;
         begin = end;
     }
     if (begin != text_n)
-        return damaged(r, "bytes are left over after the strings");
+        return cm_plan_damaged(r, "bytes are left over after the strings");
     r->n_strings = (uint32_t)n;
     return CM_OK;
 }
 
-static cm_status read_dims(cursor *c)
+static cm_status read_dims(cm_cursor *c)
 {
     return cm_dim_table_read(c->r->cx, c->r->arena, c->p, c->left, &c->r->plan->dims);
 }
 
-static cm_status read_meta(cursor *c)
+static cm_status read_meta(cm_cursor *c)
 {
-    CM_TRY(take_string(c, &c->r->plan->producer));
-    CM_TRY(take_string(c, &c->r->plan->model_name));
-    return end_of(c);
+    CM_TRY(cm_take_string(c, &c->r->plan->producer));
+    CM_TRY(cm_take_string(c, &c->r->plan->model_name));
+    return cm_cursor_end(c);
 }
 
-static cm_status read_build(cursor *c)
+static cm_status read_build(cm_cursor *c)
 {
-    reader *r = c->r;
+    cm_plan_reader *r = c->r;
     uint32_t flags;
     uint64_t bytes, checksum;
     int n;
-    CM_TRY(take_u32(c, &flags));
-    CM_TRY(take_u64(c, &bytes));
-    CM_TRY(take_u64(c, &checksum));
+    CM_TRY(cm_take_u32(c, &flags));
+    CM_TRY(cm_take_u64(c, &bytes));
+    CM_TRY(cm_take_u64(c, &checksum));
     if (flags & ~(uint32_t)CM_BUILD_STRIPPED)
         return cm_fail(r->cx, CM_ERR_PLAN, "the plan's build flags %u are not known", flags);
     r->plan->stripped = flags & CM_BUILD_STRIPPED;
     if (r->plan->weights_bytes != (r->plan->stripped ? 0 : bytes))
-        return damaged(r, "its weights are not as long as its build section states");
+        return cm_plan_damaged(r, "its weights are not as long as its build section states");
     if (r->plan->stripped) {
         r->plan->weights_data = NULL;
         r->plan->weights_bytes = bytes;
     }
-    CM_TRY(take_count(c, 8, "options", &n));
+    CM_TRY(cm_take_count(c, 8, "options", &n));
     cm_plan_option *options;
     cm_plan_build *build;
     CM_NEW_N(r->cx, r->arena, options, n, cm_plan_option);
     CM_NEW(r->cx, r->arena, build, cm_plan_build);
     for (int i = 0; i < n; i++) {
-        CM_TRY(take_string(c, &options[i].name));
-        CM_TRY(take_string(c, &options[i].value));
+        CM_TRY(cm_take_string(c, &options[i].name));
+        CM_TRY(cm_take_string(c, &options[i].value));
     }
     *build = (cm_plan_build){n, options, checksum};
     r->plan->build = build;
-    return end_of(c);
+    return cm_cursor_end(c);
 }
 
 /* Are its stored bytes those of the packing, and the packing of its type? */
@@ -237,7 +92,8 @@ static bool fits_packing(const cm_plan_value *v, const cm_packing *k, size_t pla
 }
 
 /* Does a constant's place fit the weights section and its type? */
-static cm_status check_constant(reader *r, const cm_plan_value *v, const cm_plan_packed *packed)
+static cm_status check_constant(cm_plan_reader *r, const cm_plan_value *v,
+                                const cm_plan_packed *packed)
 {
     const cm_plan *p = r->plan;
     int64_t n = 1;
@@ -263,229 +119,107 @@ static cm_status check_constant(reader *r, const cm_plan_value *v, const cm_plan
     return CM_OK;
 }
 
-static cm_status read_value(cursor *c, int32_t index, cm_plan_value *v)
+static cm_status read_value(cm_cursor *c, int32_t index, cm_plan_value *v)
 {
     int storage;
-    CM_TRY(take_string(c, &v->name));
-    CM_TRY(take_enum(c, CM_STORE_INPUT + 1, "storage", &storage));
+    CM_TRY(cm_take_string(c, &v->name));
+    CM_TRY(cm_take_enum(c, CM_STORE_INPUT + 1, "storage", &storage));
     v->storage = (cm_storage)storage;
     v->weight = -1;
-    CM_TRY(take_type(c, &v->type, 0));
+    CM_TRY(cm_take_type(c, &v->type, 0));
     if (v->storage == CM_STORE_CONSTANT) {
-        CM_TRY(take_u64(c, &v->offset));
-        CM_TRY(take_u64(c, &v->bytes));
-        CM_TRY(take_i32(c, &v->weight));
+        CM_TRY(cm_take_u64(c, &v->offset));
+        CM_TRY(cm_take_u64(c, &v->bytes));
+        CM_TRY(cm_take_i32(c, &v->weight));
         CM_TRY(check_constant(c->r, v, cm_plan_packed_of(c->r->plan, index)));
     }
     int32_t n;
-    CM_TRY(take_i32(c, &n));
+    CM_TRY(cm_take_i32(c, &n));
     if (n < -1 || (n > 0 && (size_t)n > c->left / 8))
-        return damaged(c->r, "a value's tracked elements have a wrong count");
+        return cm_plan_damaged(c->r, "a value's tracked elements have a wrong count");
     v->n_elems = n < 0 ? 0 : n;
     if (n >= 0) {
         cm_dim *elems;
         CM_NEW_N(c->r->cx, c->r->arena, elems, n, cm_dim);
         for (int i = 0; i < n; i++)
-            CM_TRY(take_dim(c, &elems[i]));
+            CM_TRY(cm_take_dim(c, &elems[i]));
         v->elems = elems;
     }
     return CM_OK;
 }
 
-static cm_status read_values(cursor *c)
+static cm_status read_values(cm_cursor *c)
 {
     cm_plan *p = c->r->plan;
-    CM_TRY(take_count(c, 16, "values", &p->n_values));
+    CM_TRY(cm_take_count(c, 16, "values", &p->n_values));
     cm_plan_value *values;
     CM_NEW_N(c->r->cx, c->r->arena, values, p->n_values, cm_plan_value);
     for (int i = 0; i < p->n_values; i++)
         CM_TRY(read_value(c, i, &values[i]));
     p->values = values;
-    return end_of(c);
+    return cm_cursor_end(c);
 }
 
-static cm_status read_recipes(cursor *c)
+static cm_status read_recipes(cm_cursor *c)
 {
     cm_plan *p = c->r->plan;
-    CM_TRY(take_count(c, 4, "weights", &p->n_weights));
+    CM_TRY(cm_take_count(c, 4, "weights", &p->n_weights));
     cm_plan_weight *weights;
     CM_NEW_N(c->r->cx, c->r->arena, weights, p->n_weights, cm_plan_weight);
     for (int i = 0; i < p->n_weights; i++)
-        CM_TRY(take_string(c, &weights[i].name));
+        CM_TRY(cm_take_string(c, &weights[i].name));
     p->weights = weights;
-    return end_of(c);
+    return cm_cursor_end(c);
 }
 
-static cm_status read_plugins(cursor *c)
+static cm_status read_plugins(cm_cursor *c)
 {
     cm_plan *p = c->r->plan;
-    CM_TRY(take_count(c, 8, "plugins", &p->n_plugins));
+    CM_TRY(cm_take_count(c, 8, "plugins", &p->n_plugins));
     cm_plan_plugin *plugins;
     CM_NEW_N(c->r->cx, c->r->arena, plugins, p->n_plugins, cm_plan_plugin);
     for (int i = 0; i < p->n_plugins; i++) {
-        CM_TRY(take_string(c, &plugins[i].op));
-        CM_TRY(take_string(c, &plugins[i].plugin));
+        CM_TRY(cm_take_string(c, &plugins[i].op));
+        CM_TRY(cm_take_string(c, &plugins[i].plugin));
     }
     p->plugins = plugins;
-    return end_of(c);
+    return cm_cursor_end(c);
 }
 
-static cm_status take_operands(cursor *c, const cm_operand **out, int *n)
-{
-    CM_TRY(take_count(c, 8, "operands", n));
-    cm_operand *ops;
-    CM_NEW_N(c->r->cx, c->r->arena, ops, *n, cm_operand);
-    for (int i = 0; i < *n; i++) {
-        cm_operand *o = &ops[i];
-        uint32_t flags;
-        o->quant = (cm_quant){-1, -1, -1, 0};
-        CM_TRY(take_i32(c, &o->value));
-        CM_TRY(take_u32(c, &flags));
-        if (flags & ~(uint32_t)(CM_OPERAND_LAYOUT | CM_OPERAND_QUANT))
-            return cm_fail(c->r->cx, CM_ERR_PLAN, "the plan's operand flags %u are not known",
-                           flags);
-        if (flags & CM_OPERAND_LAYOUT) {
-            int kind;
-            CM_TRY(take_enum(c, CM_LAYOUT_BLOCKED + 1, "layout", &kind));
-            o->layout.kind = (cm_layout_kind)kind;
-            CM_TRY(take(c, &o->layout.axis, 4));
-            CM_TRY(take(c, &o->layout.block, 4));
-            if (o->layout.axis < 0 || o->layout.axis >= CM_MAX_RANK || o->layout.block < 0)
-                return damaged(c->r, "a layout has a wrong axis or block");
-        }
-        if (flags & CM_OPERAND_QUANT) {
-            CM_TRY(take_i32(c, &o->quant.scale));
-            CM_TRY(take_i32(c, &o->quant.zero_point));
-            CM_TRY(take_i32(c, &o->quant.axis));
-            CM_TRY(take(c, &o->quant.block, 8));
-            if (o->quant.axis < -1 || o->quant.axis >= CM_MAX_RANK || o->quant.block < 0)
-                return damaged(c->r, "a quantisation has a wrong axis or block");
-        }
-    }
-    *out = ops;
-    return CM_OK;
-}
-
-static cm_status take_names(cursor *c, int n, const char *const **out)
-{
-    if ((size_t)n > c->left / 4)
-        return damaged(c->r, "more names than bytes");
-    const char **names;
-    CM_NEW_N(c->r->cx, c->r->arena, names, n, const char *);
-    for (int i = 0; i < n; i++)
-        CM_TRY(take_string(c, &names[i]));
-    *out = names;
-    return CM_OK;
-}
-
-static cm_status read_epilogue(cursor *c, cm_plan_step *s)
-{
-    cm_epilogue *e = &s->epilogue;
-    int32_t n, to;
-    CM_TRY(take_string(c, &e->program));
-    CM_TRY(take_i32(c, &n));
-    CM_TRY(take_i32(c, &to));
-    if (n < 0 || n > s->n_in || (to != CM_NO_DTYPE && !cm_dtype_valid(to)))
-        return damaged(c->r, "an epilogue has a wrong count of operands or element type");
-    e->n_operands = n;
-    e->to = (cm_dtype)to;
-    if (*e->program)
-        return CM_OK;
-    e->program = NULL;
-    return n || to ? damaged(c->r, "an epilogue without a program") : CM_OK;
-}
-
-static cm_status read_step(cursor *c, cm_plan_step *s)
-{
-    int kind, problem;
-    CM_TRY(take_enum(c, CM_STEP_COPY + 1, "step kind", &kind));
-    CM_TRY(take_enum(c, CM_PROBLEM_KIND_COUNT, "problem kind", &problem));
-    s->kind = (cm_step_kind)kind;
-    s->problem = (cm_problem_kind)problem;
-    CM_TRY(take_string(c, &s->op));
-    CM_TRY(take_string(c, &s->name));
-    CM_TRY(take_count(c, 4, "names", &s->n_from));
-    CM_TRY(take_names(c, s->n_from, &s->from));
-    CM_TRY(take_operands(c, &s->in, &s->n_in));
-    CM_TRY(take_operands(c, &s->out, &s->n_out));
-    CM_TRY(take_indices(c, "step lists", &s->lists, &s->n_lists));
-    uint64_t n;
-    CM_TRY(take_u64(c, &n));
-    if (n > c->left)
-        return damaged(c->r, "a step's attributes end too early");
-    s->attr_bytes = c->p;
-    s->attr_n = (size_t)n;
-    c->p += n;
-    c->left -= (size_t)n;
-    return read_epilogue(c, s);
-}
-
-static cm_status read_list(cursor *c, cm_plan_list *l)
-{
-    uint32_t named;
-    CM_TRY(take_indices(c, "inputs", &l->inputs, &l->n_inputs));
-    CM_TRY(take_indices(c, "outputs", &l->outputs, &l->n_outputs));
-    CM_TRY(take_u32(c, &named));
-    if (named > 1)
-        return damaged(c->r, "a step list has a wrong flag");
-    if (named)
-        CM_TRY(take_names(c, l->n_outputs, &l->output_names));
-    CM_TRY(take_indices(c, "captures", &l->captures, &l->n_captures));
-    CM_TRY(take_count(c, 52, "steps", &l->n_steps));
-    cm_plan_step *steps;
-    CM_NEW_N(c->r->cx, c->r->arena, steps, l->n_steps, cm_plan_step);
-    for (int i = 0; i < l->n_steps; i++)
-        CM_TRY(read_step(c, &steps[i]));
-    l->steps = steps;
-    return CM_OK;
-}
-
-static cm_status read_variant(cursor *c, cm_plan_variant *v)
-{
-    CM_TRY(take_string(c, &v->name));
-    CM_TRY(take_count(c, 20, "step lists", &v->n_lists));
-    cm_plan_list *lists;
-    CM_NEW_N(c->r->cx, c->r->arena, lists, v->n_lists, cm_plan_list);
-    for (int i = 0; i < v->n_lists; i++)
-        CM_TRY(read_list(c, &lists[i]));
-    v->lists = lists;
-    return end_of(c);
-}
-
-static cm_status read_target(cursor *c, cm_plan_target *t)
+static cm_status read_target(cm_cursor *c, cm_plan_target *t)
 {
     uint32_t kind, spare;
-    CM_TRY(take_u32(c, &kind));
-    CM_TRY(take(c, &t->target.level, 4));
-    CM_TRY(take_i32(c, &t->variant));
-    CM_TRY(take_u32(c, &spare));
+    CM_TRY(cm_take_u32(c, &kind));
+    CM_TRY(cm_take(c, &t->target.level, 4));
+    CM_TRY(cm_take_i32(c, &t->variant));
+    CM_TRY(cm_take_u32(c, &spare));
     t->target.kind = (cm_device_kind)kind; /* one that is not known matches no machine */
     t->bytes = c->p;
     t->n = c->left;
     return CM_OK;
 }
 
-static cm_status read_aliases(cursor *c)
+static cm_status read_aliases(cm_cursor *c)
 {
     cm_plan *p = c->r->plan;
-    CM_TRY(take_count(c, 8, "aliases", &p->n_aliases));
+    CM_TRY(cm_take_count(c, 8, "aliases", &p->n_aliases));
     cm_plan_alias *aliases;
     CM_NEW_N(c->r->cx, c->r->arena, aliases, p->n_aliases, cm_plan_alias);
     for (int i = 0; i < p->n_aliases; i++) {
-        CM_TRY(take_i32(c, &aliases[i].input));
-        CM_TRY(take_i32(c, &aliases[i].output));
+        CM_TRY(cm_take_i32(c, &aliases[i].input));
+        CM_TRY(cm_take_i32(c, &aliases[i].output));
     }
     p->aliases = aliases;
-    return end_of(c);
+    return cm_cursor_end(c);
 }
 
-static cm_status read_packed(cursor *c)
+static cm_status read_packed(cm_cursor *c)
 {
     return cm_packed_read(c->r->cx, c->r->arena, c->p, c->left, c->r->strings, c->r->n_strings,
                           c->r->plan);
 }
 
-static cm_status check_head(reader *r, uint32_t *n_sections)
+static cm_status check_head(cm_plan_reader *r, uint32_t *n_sections)
 {
     if (r->n < CM_PLAN_HEADER_BYTES || memcmp(r->bytes, CM_PLAN_MAGIC, 8) != 0)
         return cm_fail(r->cx, CM_ERR_PLAN, "not a plan: wanted a file that begins with \"%s\"",
@@ -541,7 +275,7 @@ static const char *section_name(uint32_t kind)
 }
 
 /* Bounds and checksums of all sections; unknown ones must be optional. */
-static cm_status check_sections(reader *r, const entry *table, uint32_t n)
+static cm_status check_sections(cm_plan_reader *r, const entry *table, uint32_t n)
 {
     uint64_t floor = CM_PLAN_HEADER_BYTES + (uint64_t)n * CM_PLAN_ENTRY_BYTES;
     for (uint32_t i = 0; i < n; i++) {
@@ -579,25 +313,26 @@ static cm_status check_sections(reader *r, const entry *table, uint32_t n)
     return CM_OK;
 }
 
-static cursor section_at(reader *r, const entry *e)
+static cm_cursor section_at(cm_plan_reader *r, const entry *e)
 {
-    return (cursor){r, section_name(e->kind), r->bytes + e->offset, (size_t)e->size};
+    return (cm_cursor){r, section_name(e->kind), r->bytes + e->offset, (size_t)e->size};
 }
 
-typedef cm_status (*section_fn)(cursor *c);
+typedef cm_status (*section_fn)(cm_cursor *c);
 
-static cm_status read_one(reader *r, const entry *table, uint32_t n, uint32_t kind, section_fn fn)
+static cm_status read_one(cm_plan_reader *r, const entry *table, uint32_t n, uint32_t kind,
+                          section_fn fn)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (table[i].kind == kind) {
-            cursor c = section_at(r, &table[i]);
+            cm_cursor c = section_at(r, &table[i]);
             return fn(&c);
         }
     }
     return CM_OK;
 }
 
-static cm_status read_many(reader *r, const entry *table, uint32_t n)
+static cm_status read_many(cm_plan_reader *r, const entry *table, uint32_t n)
 {
     cm_plan *p = r->plan;
     cm_plan_variant *variants;
@@ -605,9 +340,9 @@ static cm_status read_many(reader *r, const entry *table, uint32_t n)
     CM_NEW_N(r->cx, r->arena, variants, n, cm_plan_variant);
     CM_NEW_N(r->cx, r->arena, targets, n, cm_plan_target);
     for (uint32_t i = 0; i < n; i++) {
-        cursor c = section_at(r, &table[i]);
+        cm_cursor c = section_at(r, &table[i]);
         if (table[i].kind == CM_SECTION_VARIANT)
-            CM_TRY(read_variant(&c, &variants[p->n_variants++]));
+            CM_TRY(cm_read_variant(&c, &variants[p->n_variants++]));
         else if (table[i].kind == CM_SECTION_TARGET)
             CM_TRY(read_target(&c, &targets[p->n_targets++]));
     }
@@ -618,7 +353,7 @@ static cm_status read_many(reader *r, const entry *table, uint32_t n)
 
 cm_status cm_plan_read(cm_ctx *cx, cm_arena *arena, const void *bytes, size_t n, cm_plan **out)
 {
-    reader r = {.cx = cx, .arena = arena, .bytes = bytes, .n = n};
+    cm_plan_reader r = {.cx = cx, .arena = arena, .bytes = bytes, .n = n};
     uint32_t n_sections = 0;
     CM_TRY(check_head(&r, &n_sections));
     CM_NEW(cx, arena, r.plan, cm_plan);

@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ir/parse.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"

@@ -196,4 +196,7 @@ cm_status cm_run_control(cm_ctx *cx, cm_context *c, const cm_ready_step *s) CM_M
 int cm_control_carried(const cm_ready_step *s, int *first_in, int *first_out);
 cm_status cm_control_check(cm_ctx *cx, const cm_engine *e, const cm_ready_step *s) CM_MUST_USE;
 
+/* engine_steps.c: the steps of the engine's variant, and from when to when its values are wanted. */
+cm_status cm_open_steps(cm_ctx *cx, cm_engine *e) CM_MUST_USE;
+
 #endif

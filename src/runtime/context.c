@@ -231,10 +231,11 @@ void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out)
     out->expected_ns = t ? sol->choice.ns : 0;
     out->away = sol->away;
     out->fell = c->device && problem && !sol->away && (late || sol->may_go) &&
-                sol->way != CM_WAY_VIEW && sol->way != CM_WAY_KNOWN;
+                sol->way != CM_WAY_VIEW && sol->way != CM_WAY_KNOWN && !sol->small;
+    out->small = c->device && problem && !sol->away && sol->small;
     out->idle =
         (problem && (sol->way == CM_WAY_KNOWN || (sol->way == CM_WAY_VIEW && !sol->away))) ||
-        cm_branch_not_taken(c, step);
+        cm_inner_not_run(c, step);
     if (s->n_out && s->out[0].value >= 0 && c->slots[s->out[0].value].shaped)
         out->channels_last = !cm_tensor_is_dense(&c->slots[s->out[0].value].datum.tensor);
 }

@@ -4,7 +4,8 @@
  * A body's inputs and outputs are slots like any others. Carried values: in the first iteration a
  * body's input lies in the outer value's memory; from then on the room of the body's output and that
  * of its input change places where a step of the body made the output, and the rest (captured values,
- * views, other inputs) is copied to a pending room first, so that a body may exchange its inputs. */
+ * views, other inputs) is copied to a pending room first, so that a body may exchange its inputs. On a device their
+ * memory there changes places in the same way. */
 #include "runtime/internal.h"
 
 #include <string.h>
@@ -137,6 +138,7 @@ static cm_status run_if(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
     for (int o = 0; o < p->n_out; o++) {
         if (p->out[o].value < 0)
             continue;
+        CM_TRY(cm_inner_fetch(cx, c, l->outputs[o], list));
         cm_slot *slot = &c->slots[p->out[o].value];
         slot->datum = *datum_of(c, l->outputs[o]); /* its memory lives as long: see lifetimes */
         slot->owned = false;
@@ -153,6 +155,7 @@ static void begin_carried(cm_context *c, const cm_ready_step *s)
         cm_slot *to = &c->slots[body->inputs[first_in + k]];
         to->datum = *datum_of(c, s->plan->in[first_in + k].value);
         to->owned = false;
+        cm_inner_lend(c, body->inputs[first_in + k], s->plan->in[first_in + k].value, 0);
         c->slots[body->outputs[first_out + k]].moved = false;
     }
 }
@@ -176,10 +179,12 @@ static cm_status carry(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
         ctl->copied[k] = false;
         if (outs[k] == ins[k])
             continue;
-        if (c->engine->values[outs[k]].movable && from->owned && !from->moved) {
+        if (c->engine->values[outs[k]].movable && !from->moved &&
+            (from->owned || cm_inner_away(c, outs[k]))) {
             from->moved = true;
             continue;
         }
+        CM_TRY(cm_inner_fetch(cx, c, outs[k], s->plan->lists[0]));
         CM_TRY(cm_room_copy(cx, &ctl->pending[k], &from->datum, &ctl->next[k]));
         ctl->copied[k] = true;
     }
@@ -189,9 +194,13 @@ static cm_status carry(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
             continue;
         swap_rooms(ctl->copied[k] ? &ctl->pending[k] : &from->room, &to->room);
         to->datum = ctl->copied[k] ? ctl->next[k] : from->datum;
-        to->owned = true;
-        if (!ctl->copied[k])
+        to->owned = ctl->copied[k] || from->owned;
+        if (ctl->copied[k]) {
+            cm_inner_put(c, ins[k]);
+        } else {
+            cm_inner_carry(c, outs[k], ins[k]);
             from->moved = from->owned = false;
+        }
     }
     return CM_OK;
 }
@@ -204,6 +213,7 @@ static cm_status end_carried(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
     for (int k = 0; k < n && k < s->plan->n_out; k++) {
         if (s->plan->out[k].value < 0)
             continue;
+        CM_TRY(cm_inner_fetch(cx, c, body->inputs[first_in + k], s->plan->lists[0]));
         cm_slot *from = &c->slots[body->inputs[first_in + k]],
                 *to = &c->slots[s->plan->out[k].value];
         if (from->owned) {
@@ -228,6 +238,7 @@ static cm_status add_to_stacks(cm_ctx *cx, cm_context *c, const cm_ready_step *s
         int32_t out = s->plan->out[n + k].value;
         if (out < 0)
             continue;
+        CM_TRY(cm_inner_fetch(cx, c, body->outputs[first_out + n + k], s->plan->lists[0]));
         cm_status st = cm_stack_add(cx, &ctl->stacks[k], &c->slots[out],
                                     datum_of(c, body->outputs[first_out + n + k]));
         if (st != CM_OK)
@@ -263,6 +274,7 @@ static cm_status set_scalar(cm_ctx *cx, cm_context *c, int32_t value, cm_dtype d
     s->datum.tensor.capacity_bytes = s->room.bytes;
     s->owned = true;
     cm_set_i64(dtype, s->room.data, 0, v);
+    cm_inner_put(c, value);
     return CM_OK;
 }
 
@@ -295,6 +307,7 @@ static cm_status run_loop(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
         CM_TRY(set_scalar(cx, c, body->inputs[0], CM_I64, i));
         CM_TRY(set_scalar(cx, c, body->inputs[1], CM_BOOL, go));
         CM_TRY(iterate(cx, c, s, i));
+        CM_TRY(cm_inner_fetch(cx, c, body->outputs[0], p->lists[0]));
         CM_TRY(read_condition(cx, c, body->outputs[0], &go));
         CM_TRY(add_to_stacks(cx, c, s));
         CM_TRY(carry(cx, c, s));
@@ -334,9 +347,15 @@ static cm_status begin_scanned(cm_ctx *cx, cm_context *c, const cm_ready_step *s
     return CM_OK;
 }
 
-/* Slice `index` of a scanned input into the body's input: in place along axis 0, else gathered. */
-static cm_status set_slice(cm_ctx *cx, cm_slot *slot, const cm_tensor *t, int axis, int64_t index)
+/* Slice `index` of scanned input m into the body's input: in place along axis 0, else gathered. */
+static cm_status set_slice(cm_ctx *cx, cm_context *c, const cm_ready_step *s, int m, int axis,
+                           int64_t index)
 {
+    const cm_control *ctl = &c->controls[s->control];
+    const cm_tensor *t = &ctl->scanned[m];
+    int32_t whole = s->plan->in[ctl->n_carried + m].value,
+            slice = body_of(c->engine, s)->inputs[ctl->n_carried + m];
+    cm_slot *slot = &c->slots[slice];
     int64_t dims[CM_MAX_RANK];
     for (int i = 0, k = 0; i < t->rank; i++)
         if (i != axis)
@@ -360,13 +379,16 @@ static cm_status set_slice(cm_ctx *cx, cm_slot *slot, const cm_tensor *t, int ax
     d.tensor.capacity_bytes = bytes;
     slot->datum = d;
     slot->owned = false; /* strings in it belong to the input */
+    if (axis == 0 && t->data == datum_of(c, whole)->tensor.data)
+        cm_inner_lend(c, slice, whole, (size_t)index * inner);
+    else
+        cm_inner_put(c, slice);
     return CM_OK;
 }
 
 static cm_status run_scan(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
 {
     const cm_scan_attr *a = s->attr;
-    const cm_plan_list *body = body_of(c->engine, s);
     cm_control *ctl = &c->controls[s->control];
     int64_t length = 0;
     CM_TRY(begin_scanned(cx, c, s, &length));
@@ -379,8 +401,8 @@ static cm_status run_scan(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
             const cm_tensor *t = &ctl->scanned[m];
             int64_t axis = entry(&a->scan_input_axes, m);
             bool back = entry(&a->scan_input_directions, m);
-            CM_TRY(set_slice(cx, &c->slots[body->inputs[ctl->n_carried + m]], t,
-                             (int)(axis < 0 ? axis + t->rank : axis), back ? length - 1 - i : i));
+            CM_TRY(set_slice(cx, c, s, m, (int)(axis < 0 ? axis + t->rank : axis),
+                             back ? length - 1 - i : i));
         }
         CM_TRY(iterate(cx, c, s, i));
         CM_TRY(add_to_stacks(cx, c, s));
@@ -438,12 +460,14 @@ static cm_status run_map(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
             cm_slot *slot = &c->slots[body->inputs[i]];
             slot->datum = d->kind == CM_SEQUENCE ? d->items[k] : *d;
             slot->owned = false;
+            cm_inner_put(c, body->inputs[i]);
         }
         CM_TRY(iterate(cx, c, s, k));
         for (int o = 0; o < p->n_out; o++) {
             if (p->out[o].value < 0)
                 continue;
             cm_slot *slot = &c->slots[p->out[o].value];
+            CM_TRY(cm_inner_fetch(cx, c, body->outputs[o], p->lists[0]));
             CM_TRY(cm_datum_copy(cx, cm_room_current(&slot->room), datum_of(c, body->outputs[o]),
                                  &slot->datum.items[k]));
         }

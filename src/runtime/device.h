@@ -94,9 +94,9 @@ struct cm_device_state {
     cm_late_value *late;     /* per value */
     cm_solution *late_forms; /* per step: the device's, where that is late */
     cm_late_value late_workspace;
-    int64_t *late_count; /* pinned */
-    bool *branches; /* per list: run at most once, by an If of the main list or of another branch */
-    unsigned char *where; /* room for one step of a branch */
+    int64_t *late_count;  /* pinned */
+    bool *looped;         /* per list: run by a Loop, a Scan or a SequenceMap, or inside one */
+    unsigned char *where; /* room for one step of a list inside another */
     int n_marks;          /* that are open */
     cm_mark **marks;      /* while profiling; room for two more than there are steps */
     cm_timings timings;   /* of the plan's section for it */
@@ -131,9 +131,15 @@ cm_status cm_shape_counted(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
 /* device_late.c: a step whose sizes only the run tells; a late value to the host; what they need. */
 cm_status cm_run_late(cm_ctx *cx, cm_context *c, const cm_action *a) CM_MUST_USE;
 cm_status cm_fetch_late(cm_ctx *cx, cm_context *c, int32_t v) CM_MUST_USE;
-/* A branch of an If, its steps wherever they can be; the host has its outputs then. */
-cm_status cm_run_branch(cm_ctx *cx, cm_context *c, int list) CM_MUST_USE;
-bool cm_branch_not_taken(const cm_context *c, int step); /* is it of one, in the last run? */
+/* A value to the host, which has it or not by `where` (CM_HERE, CM_THERE) and by this run so far; a step that the host
+ * computes, its inputs being there. */
+cm_status cm_late_down(cm_ctx *cx, cm_context *c, int32_t v, int where) CM_MUST_USE;
+cm_status cm_late_here(cm_ctx *cx, cm_context *c, const cm_ready_step *s) CM_MUST_USE;
+/* device_inner.c: a list inside a control step, its steps wherever they can be. */
+cm_status cm_run_inner(cm_ctx *cx, cm_context *c, int list) CM_MUST_USE;
+bool cm_inner_not_run(const cm_context *c, int step); /* is it of one, in the last run? */
+bool cm_is_looped(const cm_context *c, const cm_plan_step *s);
+cm_status cm_inner_create(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 cm_status cm_late_create(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 void cm_late_destroy(cm_context *c);
 cm_status cm_finish_actions(cm_ctx *cx, cm_context *c) CM_MUST_USE;

@@ -1,7 +1,6 @@
 /* device_late.c -- steps whose sizes only the run tells, in a device's context: once their inputs have come they are
  * formed for the device, and again when those have other sizes than last time; what the device does not take
- * is the host's. Their values are wherever they were made, until somebody needs them on the other side. Branches of Ifs
- * are run the same way.
+ * is the host's. Their values are wherever they were made, until somebody needs them on the other side.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -12,6 +11,8 @@ enum {
     FEW = 16,                /* integers whose arithmetic is the host's */
     MOST_KNOWN = 64,         /* elements that tell sizes */
     MOST_RESERVED = 1 << 30, /* bytes for an output that may be much smaller */
+    GIVE_NS = 4000,          /* what giving the device a kernel takes the host */
+    FETCH_NS = 15000,        /* what waiting for a value and copying it takes */
 };
 
 /* ---- Where values are -------------------------------------------------------------------------- */
@@ -37,12 +38,14 @@ static const void *at(const cm_context *c, int32_t v)
     return d->late[v].there == d->run ? d->late[v].at : d->tables.places[v].data;
 }
 
-/* At least so many bytes of the device's memory. */
+/* At least so many bytes of the device's memory; half as much again as there was where that grows. */
 static cm_status reserve(cm_ctx *cx, cm_device_state *d, cm_late_value *x, size_t bytes)
 {
     void *p;
     if (x->room && bytes <= x->bytes)
         return CM_OK;
+    if (bytes < x->bytes + x->bytes / 2)
+        bytes = x->bytes + x->bytes / 2;
     CM_TRY(d->api->wait(cx, d->stream)); /* kernels may still read what is there */
     d->api->release(d->device, x->room);
     x->room = NULL;
@@ -53,7 +56,7 @@ static cm_status reserve(cm_ctx *cx, cm_device_state *d, cm_late_value *x, size_
     return CM_OK;
 }
 
-static cm_status bring_down(cm_ctx *cx, cm_context *c, int32_t v, int where)
+cm_status cm_late_down(cm_ctx *cx, cm_context *c, int32_t v, int where)
 {
     cm_device_state *d = c->device;
     cm_slot *slot = &c->slots[v];
@@ -74,7 +77,7 @@ static cm_status bring_down(cm_ctx *cx, cm_context *c, int32_t v, int where)
 
 cm_status cm_fetch_late(cm_ctx *cx, cm_context *c, int32_t v)
 {
-    return bring_down(cx, c, v, 0);
+    return cm_late_down(cx, c, v, 0);
 }
 
 static cm_status bring_up(cm_ctx *cx, cm_context *c, int32_t v, int where)
@@ -117,7 +120,7 @@ static cm_status still_fits(const forming *f, bool *fits)
         *fits = !was == !is && (!was || (was->dtype == is->dtype && cm_tensor_same_shape(was, is)));
         if (!*fits || !was || !was->data || is_constant(f->c, v))
             continue;
-        CM_TRY(bring_down(f->cx, f->c, v, f->where[i]));
+        CM_TRY(cm_late_down(f->cx, f->c, v, f->where[i]));
         *fits = memcmp(was->data, f->c->in[i]->tensor.data,
                        (size_t)cm_tensor_elems(was) * cm_dtype_size(was->dtype)) == 0;
     }
@@ -132,7 +135,7 @@ static cm_status lend_elements(forming *f)
         int64_t most = cm_dtype_is_float(t->dtype) ? 1 : MOST_KNOWN;
         if (!f->sol->in[i] || f->x.constant[i] || cm_tensor_elems(t) > most)
             continue;
-        CM_TRY(bring_down(f->cx, f->c, f->s->plan->in[i].value, f->where[i]));
+        CM_TRY(cm_late_down(f->cx, f->c, f->s->plan->in[i].value, f->where[i]));
         size_t bytes = (size_t)cm_tensor_elems(t) * cm_dtype_size(t->dtype);
         void *data = cm_arena_alloc_n(&f->sol->late, bytes + 1, 1, 8, 0);
         if (!data)
@@ -180,6 +183,29 @@ static bool stays_small(const forming *f)
     return small;
 }
 
+/* In a loop's body each step is given to the device again and again, so that small ones cost more there than here. */
+static bool pays(const forming *f)
+{
+    const cm_plan_step *step = f->s->plan;
+    const cm_context *c = f->c;
+    cm_choice choice = {.ns = 0};
+    cm_problem p;
+    if (!cm_is_looped(c, step))
+        return true;
+    cm_arena_mark mark = cm_arena_save(f->cx->scratch);
+    if (cm_form_problem(f->cx->scratch, f->s, f->sol->in, f->x.constant,
+                        (const cm_tensor *const *)f->x.outs, &c->target,
+                        cm_threads_count(c->threads), &p))
+        cm_select(c, f->s, &p, &choice);
+    cm_arena_restore(f->cx->scratch, mark);
+    if (!choice.tactic)
+        return true; /* references are slow */
+    for (int i = 0; i < step->n_in; i++)
+        if (f->sol->in[i] && !is_here(c, step->in[i].value, f->where[i]))
+            choice.ns += FETCH_NS;
+    return f->sol->choice.ns + GIVE_NS <= choice.ns;
+}
+
 static bool is_counted(const cm_solution *sol, const cm_plan_step *step)
 {
     for (int o = 0; o < step->n_out; o++)
@@ -217,11 +243,15 @@ static cm_status form(forming *f)
     }
     if (sol->late.failed)
         return cm_fail_memory(f->cx);
-    if (!is || stays_small(f))
+    sol->small = is && stays_small(f);
+    if (!is || sol->small)
         return CM_OK;
     sol->p.lean = f->c->lean;
     sol->p.tf32 = f->c->engine->tf32;
     cm_select(f->c, f->s, &sol->p, &sol->choice);
+    sol->small = sol->choice.tactic && !pays(f);
+    if (sol->small)
+        sol->choice = (cm_choice){0};
     if (!sol->choice.tactic)
         return CM_OK;
     cm_status st = make_ready(f);
@@ -308,7 +338,7 @@ static cm_status time_away(cm_ctx *cx, cm_context *c, const cm_action *a, cm_sol
 }
 
 /* The inputs are in the host's memory. */
-static cm_status compute_here(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
+cm_status cm_late_here(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
 {
     CM_TRY(cm_run_step(cx, c, s));
     for (int o = 0; o < s->plan->n_out; o++)
@@ -323,8 +353,8 @@ static cm_status run_here(cm_ctx *cx, cm_context *c, const cm_action *a)
     bool shapes = a->step->op->traits & CM_SHAPE_ONLY;
     for (int i = 0; !shapes && i < step->n_in; i++)
         if (step->in[i].value >= 0)
-            CM_TRY(bring_down(cx, c, step->in[i].value, a->where[i]));
-    return compute_here(cx, c, a->step);
+            CM_TRY(cm_late_down(cx, c, step->in[i].value, a->where[i]));
+    return cm_late_here(cx, c, a->step);
 }
 
 static cm_status run_late(cm_ctx *cx, cm_context *c, const cm_action *a, bool *away)
@@ -335,6 +365,7 @@ static cm_status run_late(cm_ctx *cx, cm_context *c, const cm_action *a, bool *a
         c->in[i] = s->plan->in[i].value >= 0 ? &c->slots[s->plan->in[i].value].datum : NULL;
     CM_TRY(prepare(cx, c, a, sol));
     *away = sol->choice.tactic != NULL;
+    c->solutions[s->index].small = sol->small;
     if (!*away)
         return CM_OK;
     c->solutions[s->index].choice = sol->choice; /* for reports; the host forms its own */
@@ -360,74 +391,6 @@ cm_status cm_run_late(cm_ctx *cx, cm_context *c, const cm_action *a)
     return away ? CM_OK : run_here(cx, c, a);
 }
 
-/* ---- Branches ---------------------------------------------------------------------------------- */
-
-/* What a step of the branch finds: its own list's values are late ones, those from outside the host has. */
-static int where_is(const cm_context *c, int32_t v, int list)
-{
-    const cm_place *x = &c->device->tables.places[v];
-    if (c->engine->values[v].list == list)
-        return 0;
-    return CM_HERE | (x->away && !x->up && !x->late ? CM_THERE : 0);
-}
-
-/* For steps that only the host has, with the lists inside them. */
-static cm_status run_on_host(cm_ctx *cx, cm_context *c, const cm_ready_step *s, int list)
-{
-    const cm_plan_step *step = s->plan;
-    for (int i = 0; i < step->n_in; i++)
-        if (step->in[i].value >= 0)
-            CM_TRY(bring_down(cx, c, step->in[i].value, where_is(c, step->in[i].value, list)));
-    for (int k = 0; k < step->n_lists; k++) {
-        const cm_plan_list *inner = c->engine->lists[step->lists[k]].plan;
-        for (int j = 0; j < inner->n_captures; j++)
-            CM_TRY(bring_down(cx, c, inner->captures[j], where_is(c, inner->captures[j], list)));
-    }
-    return compute_here(cx, c, s);
-}
-
-cm_status cm_run_branch(cm_ctx *cx, cm_context *c, int list)
-{
-    const cm_ready_list *l = &c->engine->lists[list];
-    for (int k = 0; k < l->plan->n_steps; k++) {
-        const cm_ready_step *s = &l->steps[k];
-        cm_action a = {.kind = CM_DO_LATE, .step = s, .where = c->device->where};
-        for (int i = 0; i < s->plan->n_in; i++)
-            a.where[i] =
-                (unsigned char)(s->plan->in[i].value >= 0 ? where_is(c, s->plan->in[i].value, list)
-                                                          : 0);
-        c->solutions[s->index].ran = c->device->run;
-        bool may_go = s->control < 0 && (s->problem || (s->op->traits & CM_SHAPE_ONLY));
-        CM_TRY(may_go ? cm_run_late(cx, c, &a) : run_on_host(cx, c, s, list));
-    }
-    for (int o = 0; o < l->plan->n_outputs; o++)
-        CM_TRY(bring_down(cx, c, l->plan->outputs[o], where_is(c, l->plan->outputs[o], list)));
-    return CM_OK;
-}
-
-bool cm_branch_not_taken(const cm_context *c, int step)
-{
-    const cm_device_state *d = c->device;
-    const cm_plan_step *s = c->engine->steps[step];
-    for (int l = 0; d && d->run && l < c->engine->variant->n_lists; l++) {
-        const cm_plan_list *list = &c->engine->variant->lists[l];
-        if (d->branches[l] && s >= list->steps && s < list->steps + list->n_steps)
-            return c->solutions[step].ran != d->run;
-    }
-    return false;
-}
-
-static void find_branches(cm_context *c, int list)
-{
-    const cm_ready_list *l = &c->engine->lists[list];
-    for (int i = 0; i < l->plan->n_steps; i++)
-        for (int k = 0; l->steps[i].plan->kind == CM_STEP_IF && k < l->steps[i].plan->n_lists;
-             k++) {
-            c->device->branches[l->steps[i].plan->lists[k]] = true;
-            find_branches(c, l->steps[i].plan->lists[k]);
-        }
-}
-
 /* ---- Lifetimes --------------------------------------------------------------------------------- */
 
 cm_status cm_late_create(cm_ctx *cx, cm_context *c)
@@ -436,9 +399,7 @@ cm_status cm_late_create(cm_ctx *cx, cm_context *c)
     void *p;
     CM_NEW_N(cx, &c->arena, d->late, c->engine->plan->n_values, cm_late_value);
     CM_NEW_N(cx, &c->arena, d->late_forms, c->engine->n_steps, cm_solution);
-    CM_NEW_N(cx, &c->arena, d->branches, c->engine->variant->n_lists, bool);
-    CM_NEW_N(cx, &c->arena, d->where, c->engine->max_in, unsigned char);
-    find_branches(c, 0);
+    CM_TRY(cm_inner_create(cx, c));
     if (!d->stream)
         return CM_OK;
     CM_TRY(d->api->alloc_host(cx, d->device, sizeof *d->late_count, &p));

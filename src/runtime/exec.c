@@ -358,8 +358,8 @@ cm_status cm_run_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
 cm_status cm_run_list(cm_ctx *cx, cm_context *c, int list)
 {
     const cm_ready_list *l = &c->engine->lists[list];
-    if (c->device && c->device->branches[list])
-        return cm_run_branch(cx, c, list);
+    if (c->device)
+        return cm_run_inner(cx, c, list);
     for (int i = 0, n; i < l->plan->n_steps; i += n) {
         const cm_ready_step *s = &l->steps[i];
         n = s->control >= 0 ? 0 : c->solutions[s->index].chain;

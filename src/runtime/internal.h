@@ -187,6 +187,16 @@ cm_run cm_run_of(cm_ctx *cx, const cm_context *c, const cm_solution *sol);
 cm_status cm_run_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s) CM_MUST_USE;
 /* Run a step list; its inputs are in their slots. */
 cm_status cm_run_list(cm_ctx *cx, cm_context *c, int list) CM_MUST_USE;
+/* device_inner.c, for control.c; without a device the host has all values. The host put input v of a list into its
+ * slot; it is `outer`, from byte `offset` on, which the device may have too. */
+void cm_inner_put(cm_context *c, int32_t v);
+void cm_inner_lend(cm_context *c, int32_t v, int32_t outer, size_t offset);
+/* Value v as a list finds it, to the host. */
+cm_status cm_inner_fetch(cm_ctx *cx, cm_context *c, int32_t v, int list) CM_MUST_USE;
+/* Has the device alone the value that a list made? */
+bool cm_inner_away(const cm_context *c, int32_t v);
+/* What a list made is its input now. */
+void cm_inner_carry(cm_context *c, int32_t from, int32_t to);
 /* control.c */
 cm_status cm_control_create(cm_ctx *cx, cm_context *c, const cm_ready_step *s) CM_MUST_USE;
 void cm_control_destroy(cm_context *c, int control);

@@ -99,6 +99,7 @@ static cm_status settle(cm_preparing *p, cm_draft *d, const unsigned char *label
                    sizeof d->out[o].strides);
     d->sol->choice = d->choice[mode][label];
     d->sol->may_go = d->may_go;
+    d->sol->small = p->c->device && d->in_main && !d->may_go;
     d->sol->away = d->away[mode][label];
     if (is_known(p, d)) {
         use_known(p, d);

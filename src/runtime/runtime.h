@@ -139,8 +139,10 @@ typedef struct cm_layer_facts {
     bool away; /* runs on the context's device */
     bool fell; /* would, but none of the device's tactics takes it: it runs on the CPU */
     bool
-        idle; /* nothing runs: shape arithmetic told its outputs, they are its input's memory, or an If
-                  took its other branch */
+        small; /* runs on the CPU because it is cheaper there: arithmetic on a few integers, a loop's small work */
+    bool
+        idle; /* nothing runs: shape arithmetic told its outputs, they are its input's memory, or it is
+                  inside a control step that did not run it */
 } cm_layer_facts;
 /* Compiled kernels that the bound context's device has, as plans keep them. Nothing on the CPU. */
 void cm_context_images(const cm_context *c, cm_buf *out);

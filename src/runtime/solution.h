@@ -37,6 +37,7 @@ typedef struct cm_choice {
 typedef struct cm_solution {
     cm_way way;
     bool may_go, away; /* could, does run on the device */
+    bool small;        /* could, but is not worth the way there */
     const void *state; /* there: what the tactic's `ready` made */
     int *counted;      /* there, NULL: no: sizes come with the data; see cm_form_outputs */
     size_t count;      /* ... and where in pinned memory the kernel writes it */
@@ -58,7 +59,7 @@ typedef struct cm_solution {
     int64_t kept;  /* rows of its output that there is memory for; 0: all */
     cm_arena late; /* WAY_LATE: what its latest form lies in */
     bool formed;   /* WAY_LATE: `late` holds a form, for the sizes in p */
-    uint64_t ran;  /* of a branch, on a device: in which run it last did */
+    uint64_t ran;  /* inside a control step, on a device: in which run it last did */
 } cm_solution;
 
 /* Sizes of the outputs by the type rule, from tensors whose data may be NULL where it is not known.

@@ -21,9 +21,10 @@ typedef struct cm_test_options {
 
 typedef enum { CM_TEST_PENDING, CM_TEST_PASSED, CM_TEST_FAILED, CM_TEST_SKIPPED } cm_test_outcome;
 
-/* Nodes of the models as they were imported that something runs for, and how many of these ran on the device. */
+/* Nodes of the models as they were imported that something runs for, and how many of these ran on the device; besides
+ * these, those that are the host's by design. */
 typedef struct cm_test_count {
-    _Atomic int nodes, away;
+    _Atomic int nodes, away, kept;
 } cm_test_count;
 
 /* One case's result. */
@@ -31,6 +32,7 @@ typedef struct cm_test_result {
     _Atomic int outcome;
     cm_test_count count;
     char line[500];
+    char fell[200]; /* operators of the nodes that a device left to the CPU */
 } cm_test_result;
 
 typedef struct cm_test_worker {
@@ -61,7 +63,7 @@ bool cm_test_all(cm_ctx *cx, cm_test_shared *s, const cm_test_options *o, int jo
  * a run; all of it as lines. */
 cm_status cm_test_name_nodes(cm_ctx *cx, const cm_network *g, cm_map *ops) CM_MUST_USE;
 cm_status cm_test_count_nodes(cm_ctx *cx, const cm_context *c, const cm_map *ops, cm_test_shared *s,
-                              cm_test_count *out) CM_MUST_USE;
+                              cm_test_result *out) CM_MUST_USE;
 void cm_test_print_shares(const cm_test_shared *s, const char *target);
 
 #endif

@@ -204,7 +204,7 @@ bool cm_test_case(const cm_test_options *o, const char *folder, cm_test_shared *
     if (st == CM_OK)
         st = run_sets(&cx, &t, &out);
     if (st == CM_OK && o->where.kind != CM_DEVICE_CPU)
-        st = cm_test_count_nodes(&cx, t.context, &t.ops, s, &r->count);
+        st = cm_test_count_nodes(&cx, t.context, &t.ops, s, r);
     if (st != CM_OK) {
         out = may_skip(st, cx.message) ? CM_TEST_SKIPPED : CM_TEST_FAILED;
         snprintf(t.line, sizeof t.line, "%.390s", cx.message);

@@ -1,5 +1,6 @@
 /* test_onnx_share.c -- how much of the tests' networks ran on a device, by family and operator.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/test_onnx.h"
@@ -24,15 +25,35 @@ static int index_of(const cm_op *op)
     return i;
 }
 
-/* What is known of a node while steps are looked at: 1 something runs for it, 2 on the device. */
-static cm_status note(cm_ctx *cx, cm_map *seen, const char *name, bool away)
+/* What is known of a node while steps are looked at: the most of these that runs for it. */
+typedef enum {
+    ABSENT,
+    KEPT, /* the host keeps it: control flow, arithmetic on a few integers, small work in loops */
+    FELL,
+    AWAY
+} whereabouts;
+
+static whereabouts where_runs(const cm_plan_step *step, const cm_layer_facts *f)
 {
-    uintptr_t was = (uintptr_t)cm_map_get(seen, name), is = away ? 2 : 1;
-    return was >= is || cm_map_put(seen, name, (void *)is) ? CM_OK : cm_fail_memory(cx);
+    if (f->idle)
+        return ABSENT;
+    return f->away ? AWAY : f->small || step->kind != CM_STEP_PROBLEM ? KEPT : FELL;
+}
+
+static cm_status note(cm_ctx *cx, cm_map *seen, const char *name, whereabouts is)
+{
+    uintptr_t was = (uintptr_t)cm_map_get(seen, name);
+    return was >= is || cm_map_put(seen, name, (void *)(uintptr_t)is) ? CM_OK : cm_fail_memory(cx);
+}
+
+static void count(cm_test_count *c, whereabouts is)
+{
+    atomic_fetch_add(is == KEPT ? &c->kept : &c->nodes, 1);
+    atomic_fetch_add(&c->away, is == AWAY);
 }
 
 cm_status cm_test_count_nodes(cm_ctx *cx, const cm_context *c, const cm_map *ops, cm_test_shared *s,
-                              cm_test_count *out)
+                              cm_test_result *out)
 {
     const cm_engine *e = cm_context_engine(c);
     cm_layer_facts f;
@@ -41,19 +62,19 @@ cm_status cm_test_count_nodes(cm_ctx *cx, const cm_context *c, const cm_map *ops
     for (int i = 0; i < cm_engine_n_steps(e); i++) {
         const cm_plan_step *step = cm_engine_step(e, i);
         cm_context_layer(c, i, &f);
-        for (int k = 0; !f.idle && k < step->n_from; k++)
-            CM_TRY(note(cx, &seen, step->from[k], f.away));
+        for (int k = 0; k < step->n_from; k++)
+            CM_TRY(note(cx, &seen, step->from[k], where_runs(step, &f)));
     }
     for (size_t i = 0; i < seen.n; i++) {
         const cm_op *op = cm_map_get(ops, seen.entries[i].key);
-        bool away = (uintptr_t)seen.entries[i].value == 2;
-        if (!op) /* a pass made it of nothing that the model has */
+        whereabouts is = (whereabouts)(uintptr_t)seen.entries[i].value;
+        if (!op || is == ABSENT) /* a pass made it of nothing that the model has */
             continue;
-        cm_test_count *of_op = &s->ops[index_of(op)];
-        atomic_fetch_add(&of_op->nodes, 1);
-        atomic_fetch_add(&of_op->away, away);
-        out->nodes++;
-        out->away += away;
+        count(&s->ops[index_of(op)], is);
+        count(&out->count, is);
+        size_t n = strlen(out->fell);
+        if (is == FELL)
+            snprintf(out->fell + n, sizeof out->fell - n, "%s%s", n ? ", " : "", op->name);
     }
     return CM_OK;
 }
@@ -65,7 +86,7 @@ static double percent(int part, int whole)
 
 static void print_cases(const cm_test_shared *s, const char *target)
 {
-    int ran = 0, some = 0, all = 0, nodes = 0, away = 0;
+    int ran = 0, some = 0, all = 0, nodes = 0, away = 0, kept = 0, only_kept = 0;
     for (int i = 0; i < s->n_cases; i++) {
         const cm_test_count *c = &s->results[i].count;
         ran += c->nodes > 0;
@@ -73,9 +94,15 @@ static void print_cases(const cm_test_shared *s, const char *target)
         all += c->away > 0 && c->away == c->nodes;
         nodes += c->nodes;
         away += c->away;
+        kept += c->kept;
+        only_kept += c->kept > 0 && !c->nodes;
     }
     printf("on %s: %d of %d cases (%.1f%%), %d of them with every node; %d of %d nodes (%.1f%%)\n",
            target, some, ran, percent(some, ran), all, away, nodes, percent(away, nodes));
+    if (kept)
+        printf("the host keeps %d more nodes, all of %d cases: control flow, arithmetic on a few "
+               "integers, small work in loops\n",
+               kept, only_kept);
 }
 
 /* The kind of problem that an operator is to backends; all that have none are one family. */

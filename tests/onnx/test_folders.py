@@ -72,6 +72,25 @@ def shares_on_a_gpu(cameo, folder):
     has(lines, r"^  evaluate +0 of +1 nodes \(0\.0%\); never: Unique$")
     has(lines, r"^  pointwise +4 of +4 nodes \(100\.0%\)$")
     has(lines, r"^  rows +1 of +1 nodes \(100\.0%\)$")
+    assert not any(line.startswith("the host keeps") for line in lines), lines
+
+
+def what_the_host_keeps(cameo, folder):
+    make(folder)
+    data = os.path.join(folder, "few", "test_data_set_0")
+    os.makedirs(data)
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "few", [helper.make_tensor_value_info("x", TensorProto.INT64, [3])],
+                              [helper.make_tensor_value_info("y", TensorProto.INT64, [3])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), os.path.join(folder, "few", "model.onnx"))
+    for file, sign in (("input_0.pb", 1), ("output_0.pb", -1)):
+        with open(os.path.join(data, file), "wb") as f:
+            f.write(numpy_helper.from_array(sign * np.arange(3)).SerializeToString())
+    code, lines = run(cameo, folder, "--list", FAKE_CUDA="1")
+    assert lines[-1] == "6 passed, 1 failed, 0 skipped", lines
+    has(lines, r"^on cuda: 5 of 6 cases \(83\.3%\), 5 of them with every node; 5 of 6 nodes \(83\.3%\)$")
+    has(lines, r"^the host keeps 1 more nodes, all of 1 cases: ")
+    has(lines, r"^pass .*/unique; on the CPU: Unique$")
+    has(lines, r"^pass .*/few$")
 
 
 def one_that_is_hurt_is_alone(cameo, folder):
@@ -99,5 +118,5 @@ def a_device_that_is_not_there(cameo, folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as KERNELS:
-        sys.exit(run_cases(on_the_cpu, shares_on_a_gpu, one_that_is_hurt_is_alone, a_class_is_compiled_for,
+        sys.exit(run_cases(on_the_cpu, shares_on_a_gpu, what_the_host_keeps, one_that_is_hurt_is_alone, a_class_is_compiled_for,
                            a_device_that_is_not_there))

@@ -80,6 +80,8 @@ CM_TACTIC(matmul_dot);
 CM_TACTIC(matmul_packed);
 CM_TACTIC_WORKSPACE(matmul_packed);
 CM_TACTIC_PACK(matmul_packed);
+CM_TACTIC(matmul_strassen);
+CM_TACTIC_WORKSPACE(matmul_strassen);
 CM_TACTIC(matmul_left);
 CM_TACTIC_WORKSPACE(matmul_left);
 CM_TACTIC_PACK(matmul_left);

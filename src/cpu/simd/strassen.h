@@ -1,0 +1,146 @@
+/* strassen.h -- tile kernels of Strassen's products, and sums of A's quarters.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_SIMD_STRASSEN_H
+#define CM_CPU_SIMD_STRASSEN_H
+
+#include "cpu/simd/gemm.h"
+#include "cpu/strassen.h"
+
+/* One of k: rows three by each of a few pointers. */
+VINLINE void strassen_step(const cm_strassen_tile *t, int mr, cm_strassen_how mix, gemm_acc acc,
+                           const float *const *p, int64_t l)
+{
+    vf v[NV];
+    UNROLL
+    for (int j = 0; j < NV; j++) {
+        v[j] = vf_load(t->b[0] + l * NR + j * VW);
+        if (mix == CM_STRASSEN_ADD)
+            v[j] = vf_add(v[j], vf_load(t->b[1] + l * NR + j * VW));
+        if (mix == CM_STRASSEN_LESS)
+            v[j] = vf_sub(v[j], vf_load(t->b[1] + l * NR + j * VW));
+        if (mix != CM_STRASSEN_NONE)
+            vf_store(t->keep + l * NR + j * VW, v[j]);
+    }
+    UNROLL
+    for (int i = 0; i < mr; i++) {
+        vf x = vf_set(p[i / 3][l + i % 3 * t->a_row]);
+        UNROLL
+        for (int j = 0; j < NV; j++)
+            acc[i][j] = vf_fma(x, v[j], acc[i][j]);
+    }
+}
+
+VINLINE void strassen_sums(const cm_strassen_tile *tile, int mr, cm_strassen_how mix, gemm_acc acc)
+{
+    const cm_strassen_tile t = *tile;
+    const float *p[(GEMM_MR + 2) / 3];
+    UNROLL
+    for (int i = 0; i < mr; i += 3)
+        p[i / 3] = t.a + i * t.a_row;
+    int64_t l = 0;
+    for (; l + 4 <= t.k; l += 4) {
+        _mm_prefetch(t.ahead + l * 32, _MM_HINT_T1);
+        _mm_prefetch(t.ahead + l * 32 + 64, _MM_HINT_T1);
+        UNROLL
+        for (int u = 0; u < 4; u++)
+            strassen_step(&t, mr, mix, acc, p, l + u);
+    }
+    for (; l < t.k; l++)
+        strassen_step(&t, mr, mix, acc, p, l);
+}
+
+VINLINE void strassen_place(const cm_strassen_tile *t, int mr, int place, gemm_acc acc)
+{
+    enum { nv = NV };
+    float *c = t->c[place];
+    switch (t->how[place]) {
+    case CM_STRASSEN_NONE:
+        break;
+    case CM_STRASSEN_STORE:
+        EACH vf_store(c + i * t->ldc + j * VW, acc[i][j]);
+        break;
+    case CM_STRASSEN_ADD: {
+        EACH vf_store(c + i * t->ldc + j * VW, vf_add(vf_load(c + i * t->ldc + j * VW), acc[i][j]));
+        break;
+    }
+    case CM_STRASSEN_LESS: {
+        EACH vf_store(c + i * t->ldc + j * VW, vf_sub(vf_load(c + i * t->ldc + j * VW), acc[i][j]));
+        break;
+    }
+    }
+}
+
+VINLINE void strassen_tile(const cm_strassen_tile *t, int mr)
+{
+    gemm_acc acc;
+    clear(mr, NV, acc);
+    if (t->mix == CM_STRASSEN_ADD)
+        strassen_sums(t, mr, CM_STRASSEN_ADD, acc);
+    else if (t->mix == CM_STRASSEN_LESS)
+        strassen_sums(t, mr, CM_STRASSEN_LESS, acc);
+    else
+        strassen_sums(t, mr, CM_STRASSEN_NONE, acc);
+    strassen_place(t, mr, 0, acc);
+    strassen_place(t, mr, 1, acc);
+}
+
+#define STRASSEN_TILE(mr)                                                                          \
+    static void strassen_##mr(const cm_strassen_tile *t)                                           \
+    {                                                                                              \
+        strassen_tile(t, mr);                                                                      \
+    }
+
+/* Elements [l, l + n) of a row, n a constant or a tail. */
+VINLINE void strassen_mix_at(const float *const quarter[4], int64_t l, int n, float *to,
+                             int64_t apart, vf size[2])
+{
+    vf q[4];
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        q[i] = n == VW ? vf_load(quarter[i] + l) : vf_load_n(quarter[i] + l, n);
+        size[i / 2] = vf_add(size[i / 2], vf_abs(q[i]));
+    }
+    const vf sums[CM_STRASSEN_PRODUCTS] = {
+        vf_add(q[0], q[3]), vf_add(q[2], q[3]), q[0], q[3], vf_add(q[0], q[1]),
+        vf_sub(q[2], q[0]), vf_sub(q[1], q[3]),
+    };
+    UNROLL
+    for (int i = 0; i < CM_STRASSEN_PRODUCTS; i++) {
+        if (n == VW)
+            vf_store(to + i * apart + l, sums[i]);
+        else
+            vf_store_n(to + i * apart + l, sums[i], n);
+    }
+}
+
+static void strassen_mix(int64_t k, const float *const quarter[4], float *to, int64_t apart,
+                         float size[2])
+{
+    int64_t l = 0;
+    vf sizes[2] = {vf_zero(), vf_zero()};
+    for (; l + VW <= k; l += VW)
+        strassen_mix_at(quarter, l, VW, to, apart, sizes);
+    if (l < k)
+        strassen_mix_at(quarter, l, (int)(k - l), to, apart, sizes);
+    size[0] += vf_sum(sizes[0]);
+    size[1] += vf_sum(sizes[1]);
+}
+
+static void strassen_finish(const cm_simple_epilogue *e, int64_t row, int64_t col, int64_t m,
+                            int64_t n, const float *x, int64_t ld, float *y, int64_t ldy)
+{
+    const vf lo = vf_set(e->lo), hi = vf_set(e->hi);
+    for (int64_t i = row; i < row + m; i++, x += ld) {
+        const float *residual = e->residual ? e->residual + i * e->residual_ld + col : NULL;
+        for (int64_t j = 0; j < n; j += VW) {
+            vf v = vf_load(x + j);
+            if (e->bias)
+                v = vf_add(v, vf_load(e->bias + col + j));
+            if (residual)
+                v = vf_add(v, vf_load(residual + j));
+            vf_store(y + i * ldy + col + j, vf_min(hi, vf_max(lo, v)));
+        }
+    }
+}
+
+#endif

@@ -29,6 +29,11 @@
     X(fuse_qdq, CLEAN, false, 1e-6, "and computed with as integers")                               \
     X(qdq_dce, CLEAN, true, 0, "what stood around them")                                           \
     X(expand_fused, CLEAN, false, 1e-6, "fused products as plain nodes")                           \
+    X(loss_forms, CLEAN, false, 1e-6, "losses as plain nodes")                                     \
+    X(norm_forms, CLEAN, false, 1e-5, "normalisations without kernels likewise")                   \
+    X(plain_forms, CLEAN, false, 1e-6, "and other operators without kernels")                      \
+    X(window_forms, CLEAN, false, 1e-6, "those over windows as ones that have some")               \
+    X(fourier_forms, CLEAN, false, 1e-5, "short Fourier transforms as products")                   \
     X(canonical_gemm, CLEAN, false, 1e-6, "one form of a product: MatMul, then plain nodes")       \
     X(cse, CLEAN, false, 0, "compute the same thing once")                                         \
     X(merge_casts, CLEAN, true, 0, "one cast for two")                                             \

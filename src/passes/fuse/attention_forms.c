@@ -5,9 +5,9 @@
  *     y, pk, pv = cameo.Attention(q, k, v, _, mask, past_k, past_v) {q_num_heads=8, ...}
  *
  * and com.microsoft.MultiHeadAttention likewise, a constant bias of its projections as Adds before; of
- * com.microsoft.Attention, for a plan only, the projection becomes a product of its own, and a mask of keys a bias: these are
- * more nodes, but they have kernels. A mask of bools
- * stays a mask, any other is a bias. Left alone: windows, caches that are written in
+ * com.microsoft.Attention, for a plan only, the projection becomes a product of its own, its past and present are taken apart and put
+ * together, and a mask of keys (or how many of each batch are valid) becomes a bias: these are more nodes, but they have kernels.
+ * A mask of bools stays a mask, any other is a bias. Left alone: windows, caches that are written in
  * place, scores as an output, masks that are shorter than the keys, packed operands. Causality counts from the first
  * query there and from the last here, which is the same where as many keys as queries are fresh; else, and for how many keys
  * of each batch are valid, a mask is drawn, where sizes are numbers.
@@ -28,9 +28,12 @@ typedef struct {
     bool drawn; /* a mask for it, and for the valid keys: */
     cm_value *lengths;
     cm_value *projection_bias;
-    /* com.microsoft.Attention: q, k and v are columns of x * weights; keys where `keep` is 0 lose `filter` */
-    cm_value *x, *weights, *keep;
+    bool cached; /* keys and values have theirs already */
+    /* com.microsoft: keys where `keep` ([batch, keys]) is 0, or which are not among the first `keep` ([batch]), lose `filter` */
+    cm_value *keep;
     double filter;
+    /* com.microsoft.Attention: q, k and v are columns of x * weights; keys and values of the past one behind the other */
+    cm_value *x, *weights, *past;
 } form;
 
 static cm_value *input(const cm_node *n, int i)
@@ -48,6 +51,9 @@ static bool read_size(const cm_value *v, int axis, int64_t *out)
 /* The length of k and v, with what came before. */
 static cm_dim total_of(const cm_network *g, const form *f)
 {
+    if (f->x)
+        return f->past ? cm_dim_add(g->dims, f->x->type.dims[1], f->past->type.dims[3])
+                       : f->x->type.dims[1];
     int seq = cm_rank(f->in[1]) == 4 ? 2 : 1;
     cm_dim fresh = f->in[1]->type.dims[seq];
     return f->in[5] ? cm_dim_add(g->dims, fresh, f->in[5]->type.dims[2]) : fresh;
@@ -140,24 +146,40 @@ static bool read_attention(const cm_node *n, form *f)
     return take_mask(n->network, f, input(n, 3)) && take_lengths(n->network, f, input(n, 6));
 }
 
+/* com.microsoft's mask of keys, which every key has a place in. */
+static bool take_keep(const cm_node *n, form *f, cm_value *keep, cm_dim batch)
+{
+    cm_dim total = total_of(n->network, f);
+    f->keep = keep;
+    f->filter = cm_float(n, "mask_filter_value");
+    if (!keep)
+        return true;
+    if (f->in[3] && f->in[3]->type.dtype != CM_F32)
+        return false;
+    if (cm_rank(keep) == 1) /* longer ones have beginnings too */
+        return keep->type.dims[0] == batch && (cm_dim_is_size(total) || f->x) && !f->past;
+    return cm_rank(keep) == 2 && keep->type.dims[1] == total && total != 1;
+}
+
 static bool read_multi_head(const cm_node *n, form *f)
 {
     f->causal = cm_int(n, "unidirectional") != 0;
-    if (input(n, 4) || input(n, 8) || input(n, 9) || (n->n_out > 3 && n->out[3]) ||
-        !take_operands(n, f, 6) || cm_rank(f->in[0]) != 3 || (f->causal && !as_many_keys(f)))
+    if (input(n, 8) || input(n, 9) || (n->n_out > 3 && n->out[3]) || !take_operands(n, f, 6) ||
+        cm_rank(f->in[0]) != 3 || (f->causal && !as_many_keys(f)))
         return false;
-    bool cached = cm_rank(f->in[1]) == 4;
-    if (cached)
+    f->cached = cm_rank(f->in[1]) == 4;
+    if (f->cached)
         f->in[5] = f->in[6] = NULL; /* not looked at beside a finished cache */
     f->heads = f->kv_heads = cm_int(n, "num_heads");
     f->projection_bias = input(n, 3);
-    if (f->projection_bias && (cached || !cm_is_const(f->projection_bias)))
+    if (f->projection_bias && !cm_is_const(f->projection_bias))
         return false;
     if (!read_head(f->in[0], f->heads, &f->size) || !read_head(f->in[2], f->heads, &f->v_size))
         return false;
     double scale = cm_attr_has(n->op->attrs, n->attr, "scale") ? cm_float(n, "scale") : 0;
     f->scale = scale != 0 ? scale : 1 / sqrt((double)f->size);
-    return take_mask(n->network, f, input(n, 5));
+    return take_mask(n->network, f, input(n, 5)) &&
+           take_keep(n, f, input(n, 4), f->in[0]->type.dims[0]);
 }
 
 /* Sizes of heads among the columns of the weights. */
@@ -175,29 +197,32 @@ static bool read_columns(const cm_node *n, form *f)
            f->v_size * f->heads == hidden[2] && hidden[0] + hidden[1] + hidden[2] == columns;
 }
 
+/* [2, batch, heads, length, size] */
+static bool take_past(const cm_node *n, form *f)
+{
+    bool present = n->n_out > 1 && n->out[1];
+    f->past = input(n, 4);
+    if (!f->past && !present)
+        return true;
+    return f->size == f->v_size && (!f->past || cm_rank(f->past) == 5);
+}
+
 static bool read_projected(const cm_node *n, form *f)
 {
     f->x = input(n, 0);
     f->weights = input(n, 1);
-    f->keep = input(n, 3);
     f->in[3] = input(n, 5);
     f->heads = f->kv_heads = cm_int(n, "num_heads");
     f->projection_bias = input(n, 2);
     f->causal = cm_int(n, "unidirectional") != 0;
-    f->filter = cm_float(n, "mask_filter_value");
-    if (input(n, 4) || input(n, 6) || (n->n_out > 1 && n->out[1]) ||
-        cm_int(n, "past_present_share_buffer") || cm_rank(f->x) != 3 || !cm_is_float(f->x) ||
-        cm_rank(f->weights) != 2 || !read_columns(n, f))
+    if (input(n, 6) || cm_int(n, "past_present_share_buffer") || cm_rank(f->x) != 3 ||
+        !cm_is_float(f->x) || cm_rank(f->weights) != 2 || !read_columns(n, f) || !take_past(n, f))
         return false;
-    cm_dim len = f->x->type.dims[1];
-    if (f->keep && (cm_rank(f->keep) != 2 || f->keep->type.dims[1] != len || len == 1))
-        return false;
-    if (f->in[3] && (cm_rank(f->in[3]) != 4 || f->in[3]->type.dims[3] != len ||
-                     (f->keep && f->in[3]->type.dtype != CM_F32)))
+    if (f->in[3] && (cm_rank(f->in[3]) != 4 || f->in[3]->type.dims[3] != total_of(n->network, f)))
         return false;
     double scale = cm_attr_has(n->op->attrs, n->attr, "scale") ? cm_float(n, "scale") : 0;
     f->scale = scale != 0 ? scale : 1 / sqrt((double)f->size);
-    return true;
+    return take_keep(n, f, input(n, 3), f->x->type.dims[0]);
 }
 
 /* ---- Rewriting ------------------------------------------------------------------------------ */
@@ -210,7 +235,7 @@ static cm_status add_biases(cm_rewriter *rw, cm_node *n, form *f)
     if (!f->projection_bias)
         return CM_OK;
     CM_TRY(cm_const_f64(rw->cx, f->projection_bias, &all, &count));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < (f->cached ? 1 : 3); i++) {
         int64_t columns = f->heads * (i == 2 ? f->v_size : f->size);
         cm_node *sum;
         cm_value *in[2] = {f->in[i]};
@@ -223,7 +248,18 @@ static cm_status add_biases(cm_rewriter *rw, cm_node *n, form *f)
     return CM_OK;
 }
 
-/* Queries, keys and values side by side, and what masked keys lose. */
+/* Keys or values of the past: the first or the second half of it. */
+static cm_status take_half(cm_rewriter *rw, cm_node *n, const form *f, int64_t half, cm_value **out)
+{
+    cm_value *at;
+    cm_node *m;
+    CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 0, NULL, &half, &at));
+    CM_TRY(cm_make(rw, n, CM_OP_GATHER, n, (cm_value *[]){f->past, at}, 2, 1, &m));
+    *out = m->out[0];
+    return CM_OK;
+}
+
+/* Queries, keys and values side by side, and what came before. */
 static cm_status project(cm_rewriter *rw, cm_node *n, form *f)
 {
     cm_node *m;
@@ -233,20 +269,84 @@ static cm_status project(cm_rewriter *rw, cm_node *n, form *f)
             cm_make(rw, n, CM_OP_ADD, n, (cm_value *[]){m->out[0], f->projection_bias}, 2, 1, &m));
     for (int i = 0; i < 3; i++)
         f->in[i] = m->out[0];
+    for (int i = 0; f->past && i < 2; i++)
+        CM_TRY(take_half(rw, n, f, i, &f->in[5 + i]));
     return CM_OK;
 }
 
-/* [batch, keys] of 0 for masked ones as [batch, 1, 1, keys] of what is added to their scores. */
+/* Present keys and values as one tensor again. */
+static cm_status put_together(cm_rewriter *rw, cm_node *n, const cm_node *attention)
+{
+    static const int64_t one = 1, first = 0;
+    cm_value *at, *in[2];
+    cm_node *m;
+    void *attr;
+    CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, &one, &first, &at));
+    CM_TRY(cm_new_attr(rw->cx, n->network, CM_OP_CONCAT, &attr));
+    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CONCAT, attr, "axis", 0));
+    for (int i = 0; i < 2; i++) {
+        CM_TRY(cm_make(rw, n, CM_OP_UNSQUEEZE, n, (cm_value *[]){attention->out[1 + i], at}, 2, 1,
+                       &m));
+        in[i] = m->out[0];
+    }
+    CM_TRY(cm_make_with(rw, n, CM_OP_CONCAT, attr, n, in, 2, 1, &m));
+    return cm_replace_uses(rw->cx, n->out[1], m->out[0]);
+}
+
+/* 0, 1, ... as many as there are keys, in the type of lengths. */
+static cm_status number_keys(cm_rewriter *rw, cm_node *n, const form *f, cm_value **out)
+{
+    static const int64_t number[] = {0, 1};
+    cm_network *g = n->network;
+    cm_dim total = total_of(g, f);
+    cm_value *at[2], *size;
+    cm_node *m;
+    void *attr;
+    for (int i = 0; i < 2; i++)
+        CM_TRY(cm_make_const_i64(rw->cx, g, NULL, 0, NULL, &number[i], &at[i]));
+    if (cm_dim_is_size(total)) {
+        CM_TRY(cm_make_const_i64(rw->cx, g, NULL, 0, NULL, &total, &size));
+    } else {
+        CM_TRY(cm_make(rw, n, CM_OP_SHAPE, n, &f->x, 1, 1, &m));
+        CM_TRY(cm_make(rw, n, CM_OP_GATHER, n, (cm_value *[]){m->out[0], at[1]}, 2, 1, &m));
+        size = m->out[0];
+    }
+    CM_TRY(cm_make(rw, n, CM_OP_RANGE, n, (cm_value *[]){at[0], size, at[1]}, 3, 1, &m));
+    CM_TRY(cm_new_attr(rw->cx, g, CM_OP_CAST, &attr));
+    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", f->keep->type.dtype));
+    CM_TRY(cm_make_with(rw, n, CM_OP_CAST, attr, n, m->out, 1, 1, &m));
+    *out = m->out[0];
+    return CM_OK;
+}
+
+/* Which keys are among the first ones of each batch, [batch, keys]. */
+static cm_status keep_first(cm_rewriter *rw, cm_node *n, const form *f, cm_node **out)
+{
+    static const int64_t one = 1;
+    cm_value *places, *at;
+    cm_node *m;
+    CM_TRY(number_keys(rw, n, f, &places));
+    CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, &one, &one, &at));
+    CM_TRY(cm_make(rw, n, CM_OP_UNSQUEEZE, n, (cm_value *[]){f->keep, at}, 2, 1, &m));
+    return cm_make(rw, n, CM_OP_LESS, n, (cm_value *[]){places, m->out[0]}, 2, 1, out);
+}
+
+static cm_status keep_those(cm_rewriter *rw, cm_node *n, form *f, cm_node **out)
+{
+    void *attr;
+    CM_TRY(cm_new_attr(rw->cx, n->network, CM_OP_CAST, &attr));
+    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", CM_BOOL));
+    return cm_make_with(rw, n, CM_OP_CAST, attr, n, &f->keep, 1, 1, out);
+}
+
+/* [batch, keys] of false for masked ones as [batch, 1, 1, keys] of what is added to their scores. */
 static cm_status add_filter(cm_rewriter *rw, cm_node *n, form *f)
 {
     static const int64_t two = 2, axes[] = {1, 2};
     cm_network *g = n->network;
     cm_node *m;
     cm_value *at, *none, *filter;
-    void *attr;
-    CM_TRY(cm_new_attr(rw->cx, g, CM_OP_CAST, &attr));
-    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", CM_BOOL));
-    CM_TRY(cm_make_with(rw, n, CM_OP_CAST, attr, n, &f->keep, 1, 1, &m));
+    CM_TRY(cm_rank(f->keep) == 1 ? keep_first(rw, n, f, &m) : keep_those(rw, n, f, &m));
     CM_TRY(cm_make_const_i64(rw->cx, g, NULL, 1, &two, axes, &at));
     CM_TRY(cm_make(rw, n, CM_OP_UNSQUEEZE, n, (cm_value *[]){m->out[0], at}, 2, 1, &m));
     CM_TRY(cm_make_scalar(rw->cx, g, NULL, CM_F32, 0, &none));
@@ -339,6 +439,7 @@ static cm_status rewrite(cm_rewriter *rw, cm_node *n, form *f)
     void *attr;
     cm_node *m;
     int n_in = 7, n_out = n->n_out < 3 ? n->n_out : 3;
+    bool together = f->x && n_out == 2 && n->out[1];
     CM_TRY(f->x ? project(rw, n, f) : add_biases(rw, n, f));
     if (f->keep)
         CM_TRY(add_filter(rw, n, f));
@@ -347,8 +448,11 @@ static cm_status rewrite(cm_rewriter *rw, cm_node *n, form *f)
     CM_TRY(make_attr(rw, n->network, f, &attr));
     while (!f->in[n_in - 1])
         n_in--;
-    CM_TRY(cm_make_with(rw, n, CM_OP_FUSED_ATTENTION, attr, n, f->in, n_in, n_out, &m));
-    for (int o = 1; o < n_out; o++)
+    CM_TRY(
+        cm_make_with(rw, n, CM_OP_FUSED_ATTENTION, attr, n, f->in, n_in, together ? 3 : n_out, &m));
+    if (together)
+        CM_TRY(put_together(rw, n, m));
+    for (int o = 1; o < n_out && !together; o++)
         if (n->out[o])
             CM_TRY(cm_replace_uses(rw->cx, n->out[o], m->out[o]));
     return cm_replace(rw, n, m->out[0], m);

@@ -25,6 +25,7 @@ typedef struct {
     int run, lanes;
     int across;        /* runs of channels of a block that shares windows, 0: none does */
     bool near, stores; /* a small window; runs are stored whole */
+    bool whole;        /* the window is the image, its pixels evenly apart */
     int64_t outputs;
 } form;
 
@@ -79,6 +80,22 @@ static bool is_near(const cm_pool *c)
            window_of(c) <= NEAR_WINDOW;
 }
 
+/* Is the only window the whole image, and are its pixels evenly apart? */
+static bool is_whole(const cm_problem *p)
+{
+    const cm_pool *c = &p->as.pool;
+    int64_t strides[AXES], pitch;
+    strides_of(p->in[0], p->in[0]->rank, c->axes, strides);
+    pitch = strides[AXES - 1];
+    for (int d = 2; d >= 0; d--) {
+        if (c->kernel[d] != c->in[d] || c->out[d] != 1 || c->pad[d] || c->pad_end[d] ||
+            (c->in[d] > 1 && (c->dilation[d] != 1 || strides[2 + d] != pitch)))
+            return false;
+        pitch *= c->in[d];
+    }
+    return c->in[2] > 1;
+}
+
 /* More threads share a window while it is large, and while there are few blocks. */
 static int across_of(const cm_problem *p, const form *f)
 {
@@ -114,6 +131,7 @@ static void form_of(const cm_problem *p, form *f)
         f->run /= 2;
     f->near = f->run > 1 && is_near(f->c);
     f->across = f->run > 1 && window_of(f->c) >= LARGE_WINDOW ? across_of(p, f) : 0;
+    f->whole = f->across && is_whole(p);
     f->stores = runs_begin(p, y, f->run) && y->dtype == p->in[0]->dtype;
     int64_t in[AXES];
     strides_of(p->in[0], p->in[0]->rank, f->c->axes, in);
@@ -189,8 +207,9 @@ static void put_text(cm_buf *b, const cm_problem *p, const form *f)
     cm_buf_printf(b, "#define LAST %d\n#define RUN %d\n#define LANES %d\n", f->last, f->run,
                   f->lanes);
     cm_buf_printf(b, "#define DISTANCE %s\n", is_short(c) ? "int" : "i64");
-    cm_buf_printf(b, "#define ACROSS %d\n#define NEAR_Y %d\n#define NEAR_X %d\n", f->across,
-                  f->near ? (int)c->kernel[1] : 0, f->near ? (int)c->kernel[2] : 0);
+    cm_buf_printf(b, "#define ACROSS %d\n#define WHOLE %d\n#define NEAR_Y %d\n#define NEAR_X %d\n",
+                  f->across, f->whole, f->near ? (int)c->kernel[1] : 0,
+                  f->near ? (int)c->kernel[2] : 0);
     cm_buf_printf(b, "#define COUNT_PADS %d\n#define COUNT_OVERHANG %d\n", c->count_pads,
                   c->count_overhang);
     cm_buf_printf(b, "#define N_AFTER %d\n#define AFTER_OPERANDS %d\n#define WIDE %d\n", f->n_after,

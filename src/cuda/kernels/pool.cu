@@ -9,6 +9,7 @@
 //   INPUT, OUTPUT elements
 //   LAST          channels are innermost
 //   RUN, LANES, ACROSS (0: no blocks), COUNT_PADS, COUNT_OVERHANG
+//   WHOLE         the window is the image, its pixels evenly apart
 //   NEAR_Y, NEAR_X  a small window's size, 0: any
 //   DISTANCE      an integer that holds places along an axis, and those of windows beyond it
 //   AFTER(X), N_AFTER, AFTER_OPERANDS, WIDE (nest.cuh)
@@ -256,23 +257,28 @@ template <int N> DEVICE void pool_all(const arguments &a)
 #if ACROSS
 enum { SHARERS = 256 / ACROSS, WARPS = 8 }; // of a window
 
+// Where place `u` of a window is in an image.
+DEVICE i64 offset_of(const arguments &a, const place &p, int u)
+{
+    if (WHOLE)
+        return u * a.in.stride[X_];
+    const int plane = p.y.n * p.x.n, iz = u / plane, rest = u - iz * plane, iy = rest / p.x.n;
+    const int ix = rest - iy * p.x.n;
+    return (p.z.from + iz * a.dilation[0]) * a.in.stride[Z_] + (p.y.from + iy * a.dilation[1]) * a.in.stride[Y_] +
+           (p.x.from + ix * a.dilation[2]) * a.in.stride[X_];
+}
+
 // Every SHARERS-th place of a window, several asked for at once.
 DEVICE void fold_share(const arguments &a, const INPUT *from, const place &p, int first, folded *f)
 {
-    enum { ASKED = 4 };
-    const int plane = p.y.n * p.x.n, all = p.z.n * plane;
+    enum { ASKED = WHOLE ? 8 : 4 };
+    const int all = p.z.n * p.y.n * p.x.n;
     for (int w = first; w < all; w += ASKED * SHARERS) {
         INPUT v[ASKED][RUN];
 #pragma unroll
-        for (int j = 0; j < ASKED; j++) {
-            int u = w + j * SHARERS, iz = u / plane, rest = u - iz * plane, iy = rest / p.x.n;
-            int ix = rest - iy * p.x.n;
-            if (u < all)
-                load_run<true, INPUT, RUN>(from + (p.z.from + iz * a.dilation[0]) * a.in.stride[Z_] +
-                                               (p.y.from + iy * a.dilation[1]) * a.in.stride[Y_] +
-                                               (p.x.from + ix * a.dilation[2]) * a.in.stride[X_],
-                                           v[j]);
-        }
+        for (int j = 0; j < ASKED; j++)
+            if (w + j * SHARERS < all)
+                load_run<true, INPUT, RUN>(from + offset_of(a, p, w + j * SHARERS), v[j]);
 #pragma unroll
         for (int j = 0; j < ASKED; j++)
 #pragma unroll

@@ -21,6 +21,7 @@ CONV_TACTIC(conv_winograd_f2);
 CONV_TACTIC(conv_lines_f32);
 CONV_TACTIC(conv_indirect_f32);
 CONV_TACTIC(conv_product_f32);
+CONV_TACTIC(conv_strassen_f32);
 CONV_TACTIC(conv_planes_f32);
 CONV_TACTIC(conv_transposed_f32);
 CONV_TACTIC(conv_amx);

@@ -10,10 +10,7 @@
 #include "cpu/matmul.h"
 #include "cpu/strassen.h"
 
-enum {
-    MOST_ROWS = 256, /* of a block */
-    LEAST_SUMS = 256 /* shorter ones spend too much on visits to results */
-};
+enum { LEAST_SUMS = 256 }; /* shorter ones spend too much on visits to results */
 
 static const cm_gemm_f32_kernel *kernel(const cm_problem *p)
 {
@@ -42,38 +39,31 @@ const char *cm_cpu_matmul_strassen_reject(const cm_problem *p)
         return "not one matrix of adjacent columns, as it is, times one of weights";
     if (rows_together(p, s) == 0)
         return "rows may be of different items, which must not meet in one sum";
-    if (rows_together(p, s) < 4 * g->mr || s->k < LEAST_SUMS)
+    if (rows_together(p, s) < CM_STRASSEN_LEAST_ROWS || s->k < LEAST_SUMS)
         return "too few rows, or too short sums, for sums of quarters to pay";
     if (s->k % 2 != 0 || s->n < 2 * g->nr)
         return "there are no equal halves";
     return NULL;
 }
 
-/* How rows are cut into blocks, and who makes the sums of A: each worker those of its blocks, or all together. */
 typedef struct {
     cm_matmul_view v;
     const cm_gemm_f32_kernel *g;
-    int64_t together, each, blocks; /* rows that belong together; blocks of them; of all */
-    int64_t pairs, rest;            /* of panels; columns that are left, done as usual */
-    int64_t mixed, scratch;         /* floats of a block, of a worker */
-    bool own;
+    cm_strassen_cut cut;
+    int64_t pairs, rest; /* of panels; columns that are left, done as usual */
 } layout;
 
 static void lay_out(const cm_problem *p, layout *l)
 {
     cm_matmul_view_of(p, &l->v);
     const cm_matmul *s = &l->v.s;
+    int64_t together = rows_together(p, s);
     l->g = kernel(p);
-    l->together = rows_together(p, s);
-    l->each = cm_ceil_div(l->together, MOST_ROWS);
-    l->blocks = s->m / l->together * l->each;
     l->pairs = s->n / l->g->nr / 2;
     l->rest = s->n - l->pairs * 2 * l->g->nr;
-    int64_t most = cm_ceil_div(l->together, l->each);
-    l->mixed = cm_strassen_mixed_floats(most, s->k);
-    int64_t usual = (int64_t)(cm_gemm_f32_scratch(l->g, most, s->k) / sizeof(float));
-    l->scratch = cm_ceil_div(cm_max_i64(cm_strassen_scratch_floats(l->g, most), usual), 16) * 16;
-    l->own = p->threads <= 1 || l->blocks % p->threads == 0 || l->blocks >= 8 * p->threads;
+    l->cut = cm_strassen_cut_of(l->g, s->m / together, together, s->k, p->threads);
+    int64_t usual = (int64_t)(cm_gemm_f32_scratch(l->g, l->cut.most, s->k) / sizeof(float));
+    l->cut.scratch = cm_max_i64(l->cut.scratch, cm_ceil_div(usual, 16) * 16);
 }
 
 size_t cm_cpu_matmul_strassen_workspace(const cm_problem *p, const cm_knobs *k)
@@ -81,22 +71,19 @@ size_t cm_cpu_matmul_strassen_workspace(const cm_problem *p, const cm_knobs *k)
     (void)k;
     layout l;
     lay_out(p, &l);
-    int64_t threads = p->threads > 1 ? p->threads : 1;
-    int64_t floats = threads * l.scratch + (l.own ? threads : l.blocks) * l.mixed;
-    return (size_t)floats * sizeof(float) + (size_t)l.blocks * sizeof(atomic_bool);
+    return (size_t)cm_strassen_floats(&l.cut) * sizeof(float) +
+           (size_t)l.cut.blocks * sizeof(atomic_bool);
 }
 
-/* Some four elements of A are summed in a nanosecond, and seven of C are visited. */
 double cm_cpu_matmul_strassen_cost(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
     layout l;
     lay_out(p, &l);
     const cm_matmul *s = &l.v.s;
-    double visits = 0.5 + (double)s->k / 768;
-    double sums = 0.25 * (double)(s->m * s->k) + 0.14 * visits * (double)(s->m * s->n);
-    double pieces = l.own ? (double)l.blocks : (double)(l.blocks * l.pairs);
-    return 600 + (cm_matmul_ns(p, 0.9) * 7 / 8 + sums) / cm_cpu_speedup(p, pieces);
+    double extra = cm_strassen_extra_ns((double)s->m, (double)s->n, (double)s->k);
+    double pieces = (double)(l.cut.blocks * (l.cut.own ? 1 : l.pairs));
+    return 600 + (cm_matmul_ns(p, 0.9) * 7 / 8 + extra) / cm_cpu_speedup(p, pieces);
 }
 
 typedef struct {
@@ -115,10 +102,9 @@ typedef struct {
 
 static block block_at(const job *j, int64_t index)
 {
-    const layout *l = &j->l;
-    int64_t item = index / l->each, part = index % l->each;
-    int64_t begin = l->together * part / l->each, end = l->together * (part + 1) / l->each;
-    return (block){j, item * l->together + begin, end - begin};
+    block b = {.j = j};
+    b.i = cm_strassen_block(&j->l.cut, index, &b.m);
+    return b;
 }
 
 static void part_done(void *arg, float *x, int64_t ld, int64_t col, int64_t n)
@@ -142,10 +128,11 @@ static void mix_rows(const job *j, int64_t index, float *mixed, int64_t begin, i
     for (int64_t i = begin; i < cm_min_i64(end, half); i++) {
         const float *upper = j->a + (b.i + i) * s->a.row;
         const float *lower = i + half < b.m ? upper + half * s->a.row : upper;
-        bool alike = cm_strassen_mix(mixed, b.m, s->k, i, 0, s->k / 2,
-                                     (const float *const[]){upper, upper + s->k / 2},
-                                     (const float *const[]){lower, lower + s->k / 2});
-        if (!alike)
+        float size[2] = {0, 0};
+        cm_strassen_mix(mixed, b.m, s->k, i, 0, s->k / 2,
+                        (const float *const[]){upper, upper + s->k / 2},
+                        (const float *const[]){lower, lower + s->k / 2}, size);
+        if (!cm_strassen_alike(size))
             atomic_store_explicit(&j->usual[index], true, memory_order_relaxed);
     }
 }
@@ -188,7 +175,7 @@ static void run_units(const job *j, int64_t index, const float *mixed, int worke
 {
     const cm_matmul *s = &j->l.v.s;
     block b = block_at(j, index);
-    float *scratch = j->scratch + worker * j->l.scratch;
+    float *scratch = j->scratch + worker * j->l.cut.scratch;
     int64_t pairs = j->l.pairs, nr = j->l.g->nr, last = cm_min_i64(end, pairs);
     if (atomic_load_explicit(&j->usual[index], memory_order_relaxed)) {
         run_usual(j, &b, scratch, begin * nr, (last - begin) * nr);
@@ -211,7 +198,7 @@ static void run_units(const job *j, int64_t index, const float *mixed, int worke
 static void own_blocks(void *arg, int worker, int64_t begin, int64_t end)
 {
     const job *j = arg;
-    float *mixed = j->mixed + worker * j->l.mixed;
+    float *mixed = j->mixed + worker * j->l.cut.mixed;
     for (int64_t i = begin; i < end; i++) {
         mix_rows(j, i, mixed, 0, INT64_MAX);
         run_units(j, i, mixed, worker, 0, units_of_block(&j->l));
@@ -221,7 +208,7 @@ static void own_blocks(void *arg, int worker, int64_t begin, int64_t end)
 /* Rows of the upper halves of all blocks, the largest's count for each. */
 static int64_t rows_of_block(const layout *l)
 {
-    return cm_strassen_half(cm_ceil_div(l->together, l->each));
+    return cm_strassen_half(l->cut.most);
 }
 
 static void mix_shared(void *arg, int64_t begin, int64_t end)
@@ -229,7 +216,7 @@ static void mix_shared(void *arg, int64_t begin, int64_t end)
     const job *j = arg;
     int64_t rows = rows_of_block(&j->l);
     for (int64_t i = begin; i < end; i++)
-        mix_rows(j, i / rows, j->mixed + i / rows * j->l.mixed, i % rows, i % rows + 1);
+        mix_rows(j, i / rows, j->mixed + i / rows * j->l.cut.mixed, i % rows, i % rows + 1);
 }
 
 static void shared_units(void *arg, int worker, int64_t begin, int64_t end)
@@ -239,7 +226,7 @@ static void shared_units(void *arg, int worker, int64_t begin, int64_t end)
     while (begin < end) {
         int64_t i = begin / each, first = begin % each;
         int64_t last = cm_min_i64(each, first + end - begin);
-        run_units(j, i, j->mixed + i * j->l.mixed, worker, first, last);
+        run_units(j, i, j->mixed + i * j->l.cut.mixed, worker, first, last);
         begin += last - first;
     }
 }
@@ -248,22 +235,23 @@ cm_status cm_cpu_matmul_strassen_run(const cm_run *r)
 {
     job j; /* not cleared: it is large */
     lay_out(r->p, &j.l);
-    int threads = r->p->threads > 1 ? r->p->threads : 1;
+    const cm_strassen_cut *cut = &j.l.cut;
+    int threads = (int)cut->threads;
     j.a = r->in[j.l.v.a];
     j.b = r->in[j.l.v.b];
     j.c = r->out[0];
     j.scratch = r->workspace;
-    j.mixed = j.scratch + threads * j.l.scratch;
-    j.usual = (atomic_bool *)(j.mixed + (j.l.own ? threads : j.l.blocks) * j.l.mixed);
-    for (int64_t i = 0; i < j.l.blocks; i++)
+    j.mixed = j.scratch + threads * cut->scratch;
+    j.usual = (atomic_bool *)(j.scratch + cm_strassen_floats(cut));
+    for (int64_t i = 0; i < cut->blocks; i++)
         atomic_init(&j.usual[i], false);
     cm_matmul_out_init(&j.out, r, &j.l.v, false);
-    if (j.l.own) {
-        cm_parallel_numbered(r->threads, threads, j.l.blocks, own_blocks, &j);
+    if (cut->own) {
+        cm_parallel_numbered(r->threads, threads, cut->blocks, own_blocks, &j);
         return CM_OK;
     }
-    cm_parallel(r->threads, j.l.blocks * rows_of_block(&j.l), 1 + 10000 / j.l.v.s.k, mix_shared,
+    cm_parallel(r->threads, cut->blocks * rows_of_block(&j.l), 1 + 10000 / j.l.v.s.k, mix_shared,
                 &j);
-    cm_parallel_numbered(r->threads, threads, j.l.blocks * units_of_block(&j.l), shared_units, &j);
+    cm_parallel_numbered(r->threads, threads, cut->blocks * units_of_block(&j.l), shared_units, &j);
     return CM_OK;
 }

@@ -9,8 +9,9 @@
 #include "base/size.h"
 
 enum {
-    GROUP = 2,    /* pairs of panels */
-    LONGEST = 384 /* a block of k / 2 */
+    GROUP = 2,      /* pairs of panels */
+    LONGEST = 384,  /* a block of k / 2 */
+    MOST_ROWS = 128 /* of a block of rows */
 };
 
 typedef struct {
@@ -49,18 +50,17 @@ static int64_t mixed_at(int64_t m, int64_t l)
 }
 
 /* NaN and infinities fail one comparison or the other. */
-static bool alike(const float size[2])
+bool cm_strassen_alike(const float size[2])
 {
     const float most = 16; /* times as large: rounding takes four more bits of the smaller */
     return size[0] <= most * size[1] && size[1] <= most * size[0] && size[0] - size[0] == 0 &&
            size[1] - size[1] == 0;
 }
 
-bool cm_strassen_mix(float *mixed, int64_t m, int64_t k, int64_t i, int64_t at, int64_t n,
-                     const float *const upper[2], const float *const lower[2])
+void cm_strassen_mix(float *mixed, int64_t m, int64_t k, int64_t i, int64_t at, int64_t n,
+                     const float *const upper[2], const float *const lower[2], float size[2])
 {
     int64_t block = block_of(k), half = cm_strassen_half(m);
-    float size[2] = {0, 0};
     for (int64_t j = 0; j < n;) {
         int64_t l = (at + j) / block * block, kc = cm_min_i64(block, k / 2 - l);
         int64_t some = cm_min_i64(n - j, l + kc - at - j);
@@ -68,7 +68,6 @@ bool cm_strassen_mix(float *mixed, int64_t m, int64_t k, int64_t i, int64_t at, 
         kernel()->mix(some, quarter, mixed + mixed_at(m, l) + i * kc + at + j - l, half * kc, size);
         j += some;
     }
-    return alike(size);
 }
 
 void cm_strassen_finish(const cm_simple_epilogue *e, int64_t row, int64_t col, int64_t m, int64_t n,
@@ -106,13 +105,13 @@ static const float *quarter_of(const cm_strassen *s, const unit *u, int quarter)
     return s->b + (panel * s->k + row) * s->g->nr;
 }
 
-/* The lines of a unit that are still to be asked for. */
+/* The rows of a unit's panels that are still to be asked for. */
 typedef struct {
     unit u;
     int64_t asked;
 } later;
 
-/* Where the next n rows of them begin; when there are none, rows that are near. */
+/* Where the next n of them begin; when there are none, rows that are near. */
 static const char *ask(const cm_strassen *s, later *x, int64_t n)
 {
     int quarter = (int)cm_min_i64(x->asked / x->u.kc, 3);
@@ -186,4 +185,41 @@ void cm_strassen_pairs(const cm_strassen *s, int64_t begin, int64_t end, float *
         s->done(s->arg, r.c, ld, first * nr, n * nr);
         s->done(s->arg, r.c + GROUP * nr, ld, (s->pairs + first) * nr, n * nr);
     }
+}
+
+/* As many blocks for each thread, where they do not become too small. */
+cm_strassen_cut cm_strassen_cut_of(const cm_gemm_f32_kernel *g, int64_t items, int64_t together,
+                                   int64_t k, int threads)
+{
+    cm_strassen_cut c = {.together = together, .threads = threads > 1 ? threads : 1};
+    c.each = cm_ceil_div(together, MOST_ROWS);
+    int64_t more = c.each;
+    while (items * more % c.threads != 0 && items * more < 8 * c.threads)
+        more++;
+    if (together / more >= CM_STRASSEN_LEAST_ROWS)
+        c.each = more;
+    c.blocks = items * c.each;
+    c.most = cm_ceil_div(together, c.each);
+    c.own = c.blocks % c.threads == 0 || c.blocks >= 8 * c.threads;
+    c.mixed = cm_strassen_mixed_floats(c.most, k);
+    c.scratch = cm_strassen_scratch_floats(g, c.most);
+    return c;
+}
+
+int64_t cm_strassen_block(const cm_strassen_cut *c, int64_t index, int64_t *m)
+{
+    int64_t item = index / c->each, part = index % c->each;
+    int64_t begin = c->together * part / c->each;
+    *m = c->together * (part + 1) / c->each - begin;
+    return item * c->together + begin;
+}
+
+int64_t cm_strassen_floats(const cm_strassen_cut *c)
+{
+    return c->threads * c->scratch + (c->own ? c->threads : c->blocks) * c->mixed;
+}
+
+double cm_strassen_extra_ns(double m, double n, double k)
+{
+    return 0.17 * m * k + (0.33 + 0.13 * k / (2 * LONGEST)) * m * n;
 }

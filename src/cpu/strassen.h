@@ -18,7 +18,11 @@
 
 #include "cpu/gemm.h"
 
-enum { CM_STRASSEN_PRODUCTS = 7, CM_STRASSEN_LEAST_TILE = 9 };
+enum {
+    CM_STRASSEN_PRODUCTS = 7,
+    CM_STRASSEN_LEAST_TILE = 9,
+    CM_STRASSEN_LEAST_ROWS = 40, /* fewer do not make two such tiles in each half, or do not pay */
+};
 
 /* What a product is to one of its places. */
 typedef enum {
@@ -39,7 +43,7 @@ typedef struct cm_strassen_tile {
     float *c[2]; /* rows `ldc` apart */
     cm_strassen_how how[2];
     int64_t ldc;
-    const char *ahead; /* a line is asked for every 4 of k */
+    const char *ahead; /* two lines are asked for every 4 of k */
 } cm_strassen_tile;
 
 typedef struct cm_strassen_kernel {
@@ -75,14 +79,35 @@ static inline int64_t cm_strassen_mixed_floats(int64_t m, int64_t k)
     return CM_STRASSEN_PRODUCTS * cm_strassen_half(m) * (k / 2);
 }
 /* Row i of each of the seven from rows i and i + half of A, whose elements [0, k / 2) and [k / 2, k) are found at `upper`
- * and `lower`: n of them, which are those from `at` on in the rows of the seven. False: what was given is not finite, or
- * one row is so much larger than the other that its rounding would spoil the other. */
-bool cm_strassen_mix(float *mixed, int64_t m, int64_t k, int64_t i, int64_t at, int64_t n,
-                     const float *const upper[2], const float *const lower[2]);
+ * and `lower`: n of them, which are those from `at` on in the rows of the seven. Their magnitudes are added to
+ * `size`. */
+void cm_strassen_mix(float *mixed, int64_t m, int64_t k, int64_t i, int64_t at, int64_t n,
+                     const float *const upper[2], const float *const lower[2], float size[2]);
+/* False: rows of these sizes are not finite, or one is so much larger than the other that its rounding would spoil the
+ * other: they had better not meet. */
+bool cm_strassen_alike(const float size[2]);
 
 int64_t cm_strassen_scratch_floats(const cm_gemm_f32_kernel *g, int64_t m);
 /* Pairs of panels [begin, end), on one thread with scratch of its own. */
 void cm_strassen_pairs(const cm_strassen *s, int64_t begin, int64_t end, float *scratch);
+
+/* How rows are cut into blocks, each a product of its own: of rows that belong together, in one of several items. */
+typedef struct cm_strassen_cut {
+    int64_t together, each, blocks; /* rows of an item; blocks of an item; of all */
+    int64_t most;                   /* rows of a block */
+    bool
+        own; /* each thread makes the sums of A of its own blocks; else all together, and share columns */
+    int64_t threads;        /* that take part: as many as have scratch */
+    int64_t mixed, scratch; /* floats of a block, of a thread */
+} cm_strassen_cut;
+cm_strassen_cut cm_strassen_cut_of(const cm_gemm_f32_kernel *g, int64_t items, int64_t together,
+                                   int64_t k, int threads);
+/* Where block `index` begins, counting rows of all items; *m: how many it has. */
+int64_t cm_strassen_block(const cm_strassen_cut *c, int64_t index, int64_t *m);
+/* Of all threads. */
+int64_t cm_strassen_floats(const cm_strassen_cut *c);
+/* Nanoseconds beside the products on one thread: some six elements of A are summed in one, and three of C finished. */
+double cm_strassen_extra_ns(double m, double n, double k);
 
 /* For `done`: y = min(hi, max(lo, x + bias + residual)) of m rows by n columns, n a multiple of a vector's; `row` and
  * `col` as e counts, y where its row 0 and column 0 go. */

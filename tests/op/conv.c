@@ -6,6 +6,7 @@
  * sums of uniform numbers of both signs whose largest is about that: 1e-5 leaves a factor of ten and more
  * up to k = 5000. An activation may bring the output's scale down to 1 from sums of about sqrt(k): then an
  * error of k * 2^-24, with a factor of two above it. */
+#include "base/cpu.h"
 #include "op/harness.h"
 
 static uint32_t seed = 1;
@@ -215,6 +216,30 @@ static void products(void **state)
     assert_true(ran > 300);
 }
 
+/* Strassen's scheme: odd halves of pixels, windows with borders, several images and blocks; NaNs stay in their pixels. */
+static void strassen(void **state)
+{
+    (void)state;
+    static const shape shapes[] = {
+        {2, 1, 1, 256, 64, {7, 7}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+        {2, 2, 1, 130, 128, {8, 9}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+        {2, 1, 1, 32, 192, {17, 19}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 0}},
+        {2, 3, 1, 128, 64, {20, 21}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}},
+        {1, 1, 1, 90, 320, {61}, {5}, {1}, {2}, {4}, {4}},
+        {2, 1, 1, 1024, 64, {14, 14}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    };
+    for (int i = 0; i < CM_COUNT(shapes); i++)
+        for (int e = 0; e < 2 * CM_COUNT(epilogues); e++) {
+            shape s = shapes[i];
+            s.bias = e % 2;
+            s.constant = true;
+            s.epilogue = e / 2;
+            s.dtype = "f32";
+            int ran = check_shape(&s, "strassen", 1e-5, e % 4 == 3 ? 3000 : 0);
+            assert_true(ran > 0 || cm_cpu_info()->isa < CM_ISA_AVX512);
+        }
+}
+
 static void transposed(void **state)
 {
     (void)state;
@@ -338,6 +363,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(depthwise),        cmocka_unit_test(dense),  cmocka_unit_test(unusual),
         cmocka_unit_test(transposed),       cmocka_unit_test(forms),  cmocka_unit_test(halves),
         cmocka_unit_test(depthwise_halves), cmocka_unit_test(points), cmocka_unit_test(products),
+        cmocka_unit_test(strassen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

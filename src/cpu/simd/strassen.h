@@ -39,8 +39,8 @@ VINLINE void strassen_sums(const cm_strassen_tile *tile, int mr, cm_strassen_how
         p[i / 3] = t.a + i * t.a_row;
     int64_t l = 0;
     for (; l + 4 <= t.k; l += 4) {
-        _mm_prefetch(t.ahead + l * 32, _MM_HINT_T1);
-        _mm_prefetch(t.ahead + l * 32 + 64, _MM_HINT_T1);
+        _mm_prefetch(t.ahead + l * 32, _MM_HINT_T0);
+        _mm_prefetch(t.ahead + l * 32 + 64, _MM_HINT_T0);
         UNROLL
         for (int u = 0; u < 4; u++)
             strassen_step(&t, mr, mix, acc, p, l + u);
@@ -126,20 +126,36 @@ static void strassen_mix(int64_t k, const float *const quarter[4], float *to, in
     size[1] += vf_sum(sizes[1]);
 }
 
+/* A row that will be written soon, and what is added to it. */
+VINLINE void strassen_ask(const float *y, const float *residual, int64_t n)
+{
+    for (int64_t j = 0; j < n; j += 16) {
+        _mm_prefetch((const char *)(y + j), _MM_HINT_T0);
+        if (residual)
+            _mm_prefetch((const char *)(residual + j), _MM_HINT_T0);
+    }
+}
+
 static void strassen_finish(const cm_simple_epilogue *e, int64_t row, int64_t col, int64_t m,
                             int64_t n, const float *x, int64_t ld, float *y, int64_t ldy)
 {
+    enum { AHEAD = 8 }; /* rows */
     const vf lo = vf_set(e->lo), hi = vf_set(e->hi);
-    for (int64_t i = row; i < row + m; i++, x += ld) {
-        const float *residual = e->residual ? e->residual + i * e->residual_ld + col : NULL;
+    const float *residual = e->residual ? e->residual + row * e->residual_ld + col : NULL;
+    y += row * ldy + col;
+    for (int64_t i = 0; i < m; i++, x += ld, y += ldy) {
+        if (i + AHEAD < m)
+            strassen_ask(y + AHEAD * ldy, residual ? residual + AHEAD * e->residual_ld : NULL, n);
         for (int64_t j = 0; j < n; j += VW) {
             vf v = vf_load(x + j);
             if (e->bias)
                 v = vf_add(v, vf_load(e->bias + col + j));
             if (residual)
                 v = vf_add(v, vf_load(residual + j));
-            vf_store(y + i * ldy + col + j, vf_min(hi, vf_max(lo, v)));
+            vf_store(y + j, vf_min(hi, vf_max(lo, v)));
         }
+        if (residual)
+            residual += e->residual_ld;
     }
 }
 

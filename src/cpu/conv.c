@@ -19,6 +19,7 @@ static const cm_tactic rows[] = {
     CM_ROW(conv_shifted_f32, GENERIC, CM_HAS_WORKSPACE(conv_shifted_f32),
            CM_HAS_PACK(conv_planes_f32)),
     CM_ROW(conv_planes_f32, GENERIC, ALL(conv_planes_f32)),
+    CM_ROW(conv_transposed_apart_f32, GENERIC, ALL(conv_transposed_apart_f32)),
     CM_ROW(conv_transposed_f32, GENERIC, ALL(conv_transposed_f32)),
     CM_ROW(conv_amx, AMX, ALL(conv_amx)),
     CM_ROW(conv_bf16, AVX512, ALL(conv_bf16)),

@@ -24,6 +24,7 @@ CONV_TACTIC(conv_product_f32);
 CONV_TACTIC(conv_strassen_f32);
 CONV_TACTIC(conv_planes_f32);
 CONV_TACTIC(conv_transposed_f32);
+CONV_TACTIC(conv_transposed_apart_f32);
 CONV_TACTIC(conv_amx);
 CONV_TACTIC(conv_bf16);
 CONV_TACTIC(conv_depthwise_half);

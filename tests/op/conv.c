@@ -257,6 +257,26 @@ static void transposed(void **state)
     assert_true(ran > 4000);
 }
 
+/* Transposed, kernel and stride being equal: few and many output channels, all numbers of axes. */
+static void apart(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (int i = 0; i < 200; i++) {
+        shape s = random_shape((int)pick(1, 3));
+        s.transposed = true;
+        s.c_in = pick(1, 40);
+        s.c_out = pick(0, 2) ? pick(1, 3) : pick(1, 70);
+        for (int d = 0; d < s.axes; d++) {
+            s.in[d] = pick(1, s.axes == 1 ? 60 : s.axes == 2 ? 17 : 4);
+            s.kernel[d] = s.stride[d] = pick(1, 3);
+            s.dilation[d] = 1;
+        }
+        ran += check_shape(&s, "transposed_apart", 1e-5, i % 16 == 0 ? 200 : 0);
+    }
+    assert_true(ran > 400);
+}
+
 /* Windows of more positions than pointers fit; pixels that meet in one set of the cache. */
 static void unusual(void **state)
 {
@@ -363,7 +383,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(depthwise),        cmocka_unit_test(dense),  cmocka_unit_test(unusual),
         cmocka_unit_test(transposed),       cmocka_unit_test(forms),  cmocka_unit_test(halves),
         cmocka_unit_test(depthwise_halves), cmocka_unit_test(points), cmocka_unit_test(products),
-        cmocka_unit_test(strassen),
+        cmocka_unit_test(strassen),         cmocka_unit_test(apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,19 +172,25 @@ static int64_t grain_of(const job *j, int64_t items)
     return (int64_t)(PIECE_NS / (ns + 1)) + 1;
 }
 
-/* The window of output pixel x of a row, `base` its first line. */
-static void pixel(const job *j, const char *base, cm_pool_window w, float count, int64_t x,
-                  int64_t channels, float *to)
+/* Windows of output pixels [x, x + n) of a row, as far as they are cut like that of x; returns how many. `base` is the first's
+ * line. */
+static int64_t pixels(const job *j, const char *base, cm_pool_window w, float count, int64_t x,
+                      int64_t n, int64_t channels, float *to)
 {
     const cm_pool *c = &j->c;
     const span sx = span_of(c, 2, x);
     bool empty = w.n[0] == 0 || w.n[1] == 0 || sx.n == 0;
+    int64_t beyond =
+        c->in[2] + c->pad[2] - (c->kernel[2] - 1) * c->dilation[2]; /* no window begins there */
+    if (x * c->stride[2] >= c->pad[2] && x * c->stride[2] < beyond)
+        w.pixels = cm_min_i64(n, (beyond - 1) / c->stride[2] + 1 - x);
     w.x = base + sx.from * c->c * (j->half ? 2 : 4);
     w.n[2] = sx.n;
     if (empty)
         w.n[0] = 0;
     j->kernels->window[j->half][j->reducing](&w, channels, empty ? 1 : count * count_of(c, 2, x),
                                              to);
+    return w.pixels;
 }
 
 /* One row of output pixels, some channels; as many at a time as a tile holds where an epilogue follows. */
@@ -198,17 +204,18 @@ static void pixel_row(const job *j, int64_t image, int64_t z, int64_t y, int64_t
     const int64_t from = (image * c->in[0] + sz.from) * plane + sy.from * row + channel;
     const char *base = (const char *)j->x + from * (j->half ? 2 : 4);
     const cm_pool_window w = {
-        NULL,
-        {sz.n, sy.n, 0},
-        {plane * c->dilation[0], row * c->dilation[1], c->c * c->dilation[2]}};
+        .n = {sz.n, sy.n, 0},
+        .step = {plane * c->dilation[0], row * c->dilation[1], c->c * c->dilation[2]},
+        .pixels = 1,
+        .apart = c->c * c->stride[2],
+        .to_apart = j->y ? c->c : channels};
     const int64_t at = ((image * c->out[0] + z) * c->out[1] + y) * c->out[2];
     const int64_t most = j->y ? c->out[2] : cm_max_i64(1, TILE / channels);
     for (int64_t x = 0, n; x < c->out[2]; x += n) {
         float tile[TILE], *to = j->y ? j->y + (at + x) * c->c + channel : tile;
-        int64_t step = j->y ? c->c : channels;
         n = cm_min_i64(most, c->out[2] - x);
-        for (int64_t i = 0; i < n; i++)
-            pixel(j, base, w, count, x + i, channels, to + i * step);
+        for (int64_t i = 0; i < n;)
+            i += pixels(j, base, w, count, x + i, n - i, channels, to + i * w.to_apart);
         if (!j->y)
             cm_epilogue_tile(&j->epilogue, at + x, channel, n, channels, tile, channels);
     }

@@ -17,16 +17,18 @@ typedef enum {
     CM_REDUCING_COUNT
 } cm_reducing;
 
-/* The part of a window that is inside the input, channels innermost. */
+/* The part of a window that is inside the input, channels innermost; and others beside it that are cut in the same way. */
 typedef struct cm_pool_window {
     const void *x; /* float32 or bfloat16 */
     int64_t n[3], step[3];
+    int64_t pixels, apart,
+        to_apart; /* windows, and elements from one to the next in input and output */
 } cm_pool_window;
 
 /* One level's kernels, by what they reduce with. Sums of an axis are added up on their own, so that
  * rounding does not grow with the window. */
 typedef struct cm_pool_kernels {
-    /* y[i] = reduced over the window, for `channels` adjacent channels, divided by `divisor`; [1]: of bfloat16. */
+    /* y[i] = reduced over each window, for `channels` adjacent channels, divided by `divisor`; [1]: of bfloat16. */
     void (*window[2][CM_REDUCING_COUNT])(const cm_pool_window *w, int64_t channels, float divisor,
                                          float *y);
     /* t[i] = x[i] or, where `onto`, t[i] reduced with x[i]; MAGNITUDES and SQUARES take those. */

@@ -80,7 +80,7 @@ VINLINE void window_run(cm_reducing r, bool half, const void *x, int64_t at, int
 }
 
 VINLINE void window_vectors(cm_reducing r, bool half, const cm_pool_window *w, int64_t channel,
-                            int n, int lanes, float divisor, float *y)
+                            int n, int lanes, int64_t pixel, float divisor, float *y)
 {
     vf sum[4];
 #pragma GCC unroll 4
@@ -88,7 +88,7 @@ VINLINE void window_vectors(cm_reducing r, bool half, const cm_pool_window *w, i
         sum[v] = vf_set(identity(r));
     for (int64_t z = 0; z < w->n[0]; z++)
         for (int64_t i = 0; i < w->n[1]; i++) {
-            int64_t at = z * w->step[0] + i * w->step[1] + channel;
+            int64_t at = pixel * w->apart + z * w->step[0] + i * w->step[1] + channel;
             for (int64_t j = 0; j < w->n[2]; j += RUN)
                 window_run(r, half, w->x, at + j * w->step[2],
                            w->n[2] - j < RUN ? w->n[2] - j : RUN, w->step[2], n, lanes, sum);
@@ -103,16 +103,26 @@ VINLINE void window_vectors(cm_reducing r, bool half, const cm_pool_window *w, i
     }
 }
 
+/* Four vectors at a time; what is left, the last of its vectors perhaps not whole, as one. */
 VINLINE void window_channels(cm_reducing r, bool half, const cm_pool_window *w, int64_t channels,
-                             float divisor, float *y)
+                             int64_t pixel, float divisor, float *y)
 {
     int64_t c = 0;
+    y += pixel * w->to_apart;
     for (; c + 4 * VW <= channels; c += 4 * VW)
-        window_vectors(r, half, w, c, 4, VW, divisor, y);
-    for (; c + VW <= channels; c += VW)
-        window_vectors(r, half, w, c, 1, VW, divisor, y);
-    if (c < channels)
-        window_vectors(r, half, w, c, 1, (int)(channels - c), divisor, y);
+        window_vectors(r, half, w, c, 4, VW, pixel, divisor, y);
+    int64_t rest = channels - c;
+    int lanes = (int)(rest % VW ? rest % VW : VW);
+    if (rest > 3 * VW)
+        window_vectors(r, half, w, c, 4, lanes, pixel, divisor, y);
+    else if (rest > 2 * VW)
+        window_vectors(r, half, w, c, 3, lanes, pixel, divisor, y);
+    else if (rest > VW)
+        window_vectors(r, half, w, c, 2, lanes, pixel, divisor, y);
+    else if (rest == VW)
+        window_vectors(r, half, w, c, 1, VW, pixel, divisor, y);
+    else if (rest > 0)
+        window_vectors(r, half, w, c, 1, lanes, pixel, divisor, y);
 }
 
 VINLINE void down_row(cm_reducing r, float *t, const float *x, int64_t n, int onto)
@@ -246,11 +256,13 @@ VINLINE float line_of(cm_reducing r, const float *x, int64_t n)
 #define REDUCING(name, r)                                                                          \
     static void window_##name(const cm_pool_window *w, int64_t channels, float divisor, float *y)  \
     {                                                                                              \
-        window_channels(r, false, w, channels, divisor, y);                                        \
+        for (int64_t i = 0; i < w->pixels; i++)                                                    \
+            window_channels(r, false, w, channels, i, divisor, y);                                 \
     }                                                                                              \
     static void half_##name(const cm_pool_window *w, int64_t channels, float divisor, float *y)    \
     {                                                                                              \
-        window_channels(r, true, w, channels, divisor, y);                                         \
+        for (int64_t i = 0; i < w->pixels; i++)                                                    \
+            window_channels(r, true, w, channels, i, divisor, y);                                  \
     }                                                                                              \
     static void down_##name(float *t, const float *x, int64_t n, int onto)                         \
     {                                                                                              \

@@ -247,16 +247,22 @@ typedef struct cm_placed {
     int64_t first, by;
 } cm_placed;
 
+typedef enum { CM_SAMPLE_GRID, CM_SAMPLE_REGIONS } cm_sample_kind;
 typedef enum { CM_SAMPLE_ZEROS, CM_SAMPLE_BORDER, CM_SAMPLE_REFLECTION } cm_sample_padding;
 
 /* Images (input 0) read at the places of a grid (input 1), [images, out..., axes]: the innermost axis comes first,
- * -1 to 1 is the whole. ops/vision/grid.c has the exact meaning. */
+ * -1 to 1 is the whole. ops/vision/grid.c has the exact meaning. REGIONS: of each region (input 1), [regions, 4], of the image
+ * that input 2 names, cells [out[0], out[1]], each the mean or the largest of samples; ops/vision/roi.c has the exact meaning. */
 typedef struct cm_sample {
-    int taps; /* along each axis: 1 nearest, 2 linear, 4 cubic */
+    cm_sample_kind kind;
+    int taps; /* GRID: along each axis: 1 nearest, 2 linear, 4 cubic */
     cm_sample_padding padding;
     bool align_corners;
     int axes; /* at most 3 */
     int64_t images, channels, in[3], in_volume, out_volume;
+    int64_t regions, out[2], ratio; /* REGIONS; ratio 0: as many samples as a cell has pixels */
+    bool largest, half_pixel;
+    double scale;
 } cm_sample;
 
 /* What becomes of exact sums of products of small integers. */

@@ -3,6 +3,7 @@
 #include "ops/problem.h"
 
 bool cm_problem_grid_sample(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p);
+bool cm_problem_roi_align(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p);
 
 static bool is(cm_str s, const char *word)
 {
@@ -33,4 +34,28 @@ bool cm_problem_grid_sample(cm_arena *arena, const cm_op *op, const void *attr, 
         s.in[d] = x->dims[d + 2];
     p->as.sample = s;
     return true;
+}
+
+bool cm_problem_roi_align(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p)
+{
+    (void)arena;
+    if (!cm_problem_wants(p, 0))
+        return false;
+    const cm_tensor *x = p->in[0];
+    p->as.sample = (cm_sample){
+        .kind = CM_SAMPLE_REGIONS,
+        .axes = 2,
+        .images = x->dims[0],
+        .channels = x->dims[1],
+        .in = {x->dims[2], x->dims[3]},
+        .in_volume = x->dims[2] * x->dims[3],
+        .out = {p->out[0]->dims[2], p->out[0]->dims[3]},
+        .out_volume = p->out[0]->dims[2] * p->out[0]->dims[3],
+        .regions = p->in[1]->dims[0],
+        .ratio = cm_attr_int(op, attr, "sampling_ratio"),
+        .largest = is(cm_attr_str(op, attr, "mode"), "max"),
+        .half_pixel = is(cm_attr_str(op, attr, "coordinate_transformation_mode"), "half_pixel"),
+        .scale = cm_attr_float(op, attr, "spatial_scale"),
+    };
+    return cm_tensor_elems(x) > 0;
 }

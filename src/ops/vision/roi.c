@@ -98,8 +98,8 @@ typedef struct {
     cm_tensor *y;
 } job;
 
-/* Samples along one axis of one cell: their positions are from + (i + 0.5) * step. Those in
- * [first, end) are within [-1, size]; the others read as 0. */
+/* Samples along one axis of one cell: their positions are from + (i + 0.5) * step. All that are within [-1, size] are in
+ * [first, end); the others read as 0. */
 typedef struct {
     double from, step;
     int64_t n, first, end;
@@ -109,20 +109,18 @@ static samples cell_samples(double start, double cell, int64_t index, int64_t n,
 {
     samples s = {.from = start + (double)index * cell, .step = cell / (double)n, .n = n, .end = n};
     double low = (-1 - s.from) / s.step - 2, high = ((double)size - s.from) / s.step + 2;
-    if (s.step > 0 && low > 0) /* near the ends first: a region may be much larger than the image */
+    if (s.step > 0 && low > 0) /* a region may be much larger than the image */
         s.first = (int64_t)fmin(low, (double)n);
     if (s.step > 0 && high < (double)n)
         s.end = cm_max_i64((int64_t)high, s.first);
-    while (s.first < s.end && s.from + ((double)s.first + 0.5) * s.step < -1)
-        s.first++;
-    while (s.end > s.first && s.from + ((double)s.end - 0.5) * s.step > (double)size)
-        s.end--;
     return s;
 }
 
-/* One axis of a bilinear sample at `at` in [-1, size]: two neighbours and the upper's share. */
+/* One axis of a bilinear sample at `at`: two neighbours and the upper's share. -1: outside of [-1, size]. */
 static double neighbours(double at, int64_t size, int64_t *low, int64_t *high)
 {
+    if (!(at >= -1 && at <= (double)size))
+        return -1;
     at = at <= 0 ? 0 : at;
     *low = (int64_t)at;
     if (*low >= size - 1) {
@@ -143,10 +141,15 @@ static double cell_value(const job *j, const double *x, const samples *v, const 
     for (int64_t i = v->first; i < v->end; i++) {
         if (i % 64 == 63 && cm_is_cancelled(j->cx))
             break;
-        int64_t y0, y1, x0, x1;
+        int64_t y0 = 0, y1 = 0, x0 = 0, x1 = 0;
         double fy = neighbours(v->from + ((double)i + 0.5) * v->step, j->height, &y0, &y1);
         for (int64_t k = h->first; k < h->end; k++) {
             double fx = neighbours(h->from + ((double)k + 0.5) * h->step, j->width, &x0, &x1);
+            if (fy < 0 || fx < 0) {
+                best = any && best > 0 ? best : 0;
+                any = true;
+                continue;
+            }
             double p[4] = {(1 - fy) * (1 - fx) * x[y0 * j->width + x0],
                            (1 - fy) * fx * x[y0 * j->width + x1],
                            fy * (1 - fx) * x[y1 * j->width + x0], fy * fx * x[y1 * j->width + x1]};

@@ -1,5 +1,7 @@
 /* pool.c -- POOL: the largest, the mean or the norm of each window, in any layout.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "cuda/pool.h"
+
 #include "cuda/nest.h"
 #include "cuda/program_text.h"
 #include "cuda/tactics.h"
@@ -305,5 +307,11 @@ static cm_status run(const cm_run *r)
 
 const cm_tactic cm_cuda_pool_tactics[] = {
     {.name = "cuda_pool", .level = 750, .reject = reject, .cost = cost, .ready = ready, .run = run},
+    {.name = "cuda_pool_places",
+     .level = 750,
+     .reject = cm_cuda_pool_places_reject,
+     .cost = cm_cuda_pool_places_cost,
+     .ready = cm_cuda_pool_places_ready,
+     .run = cm_cuda_pool_places_run},
 };
 const int cm_cuda_pool_count = CM_COUNT(cm_cuda_pool_tactics);

@@ -147,8 +147,9 @@ typedef struct cm_pool {
     bool count_pads;     /* AVERAGE: padding counts as zeros */
     bool count_overhang; /* and so does what lies beyond it */
     int64_t pad_end[3];
-    int indices; /* output of a MAX pool that gets indices, -1: none */
-    int p;       /* LP */
+    int indices;       /* output of a MAX pool that gets indices, -1: none */
+    bool column_major; /* the indices count so in each image's channel */
+    int p;             /* LP */
 } cm_pool;
 
 /* Per axis, `taps` sources with weights for each output position o: from[t * out + o]. */

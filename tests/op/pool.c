@@ -183,12 +183,37 @@ static void declines(void **unused)
     }
 }
 
+/* Where the largest were; on the CPU that is the reference's to say. */
+static void places(void **unused)
+{
+    (void)unused;
+    static const char *const texts[] = {
+        "x: f32[2,3,17]\ny, i = MaxPool(x) {kernel_shape=[3], strides=[2], pads=[1,1]}\n",
+        "x: f32[2,3,9,11]\ny, i = MaxPool(x) {kernel_shape=[3,2], strides=[2,2], pads=[1,0,1,1], "
+        "dilations=[2,1], ceil_mode=1}\n",
+        "x: f16[1,2,6,7]\ny, i = MaxPool(x) {kernel_shape=[2,2], storage_order=1}\n",
+        "x: u8[1,2,5,6,7]\ny, i = MaxPool(x) {kernel_shape=[2,3,2], strides=[1,2,1], "
+        "storage_order=1}\n",
+        "x: f64[2,1,5,6]\ny, i = MaxPool(x) {kernel_shape=[2,2], strides=[2,2]}\n",
+    };
+    for (int i = 0; i < CM_COUNT(texts); i++) {
+        char text[300];
+        snprintf(text, sizeof text, "%sreturn y, i\n", texts[i]);
+        op_case c = op_case_of(text);
+        c.tolerance = 0;
+        op_check(&c);
+        if (!c.is_problem)
+            fail_msg("no problem was made of\n%s", text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(largest),   cmocka_unit_test(quarters), cmocka_unit_test(mean),
         cmocka_unit_test(norm),      cmocka_unit_test(global),   cmocka_unit_test(usual),
         cmocka_unit_test(epilogues), cmocka_unit_test(halves),   cmocka_unit_test(declines),
+        cmocka_unit_test(places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

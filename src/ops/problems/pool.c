@@ -65,8 +65,10 @@ bool cm_problem_pool(cm_arena *arena, const cm_op *op, const void *attr, cm_prob
     c->count_overhang = cm_attr_int(op, attr, "count_overhang") != 0;
     if (kind == CM_POOL_LP)
         c->p = (int)cm_min_i64(cm_attr_int(op, attr, "p"), INT32_MAX);
-    if (cm_problem_wants(p, 1))
+    if (cm_problem_wants(p, 1)) {
         c->indices = 1;
+        c->column_major = cm_attr_int(op, attr, "storage_order") != 0;
+    }
     return countable(c);
 }
 

@@ -46,6 +46,10 @@ static bool wants(const cm_problem *p, int o)
 
 static const char *reject(const cm_problem *p)
 {
+    if (!p->as.recurrent.plain_activations)
+        return "activations that are not the operator's own";
+    if (p->as.recurrent.peepholes)
+        return "peepholes";
     for (int i = 0; i < p->n_in; i++) {
         if (!p->in[i])
             continue;

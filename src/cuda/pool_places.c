@@ -51,8 +51,8 @@ cm_status cm_cuda_pool_places_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, c
     s->grid = (cm_grid){
         .blocks = {cm_gpu_blocks(&p->target, cm_tensor_elems(p->out[p->as.pool.indices]))},
         .threads = {CM_GPU_THREADS}};
-    snprintf(defines, sizeof defines,
-             "#define ELEMENT %s\n#define NUMBER %s\n#define LOWEST %s\n", cm_gpu_element(t),
+    snprintf(defines, sizeof defines, "#define ELEMENT %s\n#define NUMBER %s\n#define LOWEST %s\n",
+             cm_gpu_element(t),
              whole         ? "i64"
              : t == CM_F64 ? "double"
                            : "float",
@@ -83,7 +83,7 @@ cm_status cm_cuda_pool_places_run(const cm_run *r)
     memcpy(a.pad, c->pad, sizeof a.pad);
     for (int i = 0, d = 0; i < 3; i++) {
         d = c->column_major ? i : 2 - i;
-        a.weight[d] = i == 0              ? 1
+        a.weight[d] = i == 0            ? 1
                       : c->column_major ? a.weight[d - 1] * c->in[d - 1]
                                         : a.weight[d + 1] * c->in[d + 1];
     }

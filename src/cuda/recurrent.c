@@ -2,17 +2,18 @@
  * is a kernel (two for a GRU whose reset gate comes before its product).
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/size.h"
 #include "cuda/gpu.h"
 #include "cuda/tactics.h"
 
-enum { X, W, R, B, LENS, H0, C0 };
+enum { X, W, R, B, LENS, H0, C0, P };
 enum { THREADS = 256, TILE = 64, GATES_BYTES = 64 << 20 };
 
 /* These two as in kernels/recurrent.cu. */
 typedef struct {
-    const void *x, *w, *r, *b, *h0, *c0;
+    const void *x, *w, *r, *b, *h0, *c0, *p;
     const void *lens;
     void *y, *y_h, *y_c;
     float *gates;
@@ -145,14 +146,23 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, state *s
 {
     const cm_recurrent *r = &p->as.recurrent;
     cm_dtype type = p->in[X]->dtype;
-    char defines[256];
-    snprintf(defines, sizeof defines,
-             "#define ELEMENT %s\n#define KIND %d\n#define LINEAR_BEFORE_RESET %d\n"
-             "#define INPUT_FORGET %d\n#define ROWS %d\n",
-             type == CM_F32   ? "float"
-             : type == CM_F16 ? "f16"
-                              : "bf16",
-             (int)r->kind, r->linear_before_reset, r->input_forget, rows_of_warp(r));
+    char defines[640];
+    int n = snprintf(defines, sizeof defines,
+                     "#define ELEMENT %s\n#define KIND %d\n#define LINEAR_BEFORE_RESET %d\n"
+                     "#define INPUT_FORGET %d\n#define ROWS %d\n#define PEEPHOLES %d\n",
+                     type == CM_F32   ? "float"
+                     : type == CM_F16 ? "f16"
+                                      : "bf16",
+                     (int)r->kind, r->linear_before_reset, r->input_forget, rows_of_warp(r),
+                     r->peepholes);
+    for (int i = 0; i < 3; i++) {
+        uint32_t alpha, beta;
+        memcpy(&alpha, &r->gate[i].alpha, sizeof alpha);
+        memcpy(&beta, &r->gate[i].beta, sizeof beta);
+        n += snprintf(defines + n, sizeof defines - (size_t)n,
+                      "#define GATE_%d(x) gate_value<%d>(x, 0x%xu, 0x%xu)\n", i,
+                      (int)r->gate[i].function, alpha, beta);
+    }
     cm_kernel_text t = {.file = "recurrent", .defines = defines};
     const char *const entries[] = {"inputs", "begin", "end", "advance_all", "reset"};
     const cm_kernel **const to[] = {&s->inputs, &s->begin, &s->end, &s->advance, &s->reset};
@@ -235,6 +245,7 @@ static void point(const cm_run *run, const state *s, recurrent_args *a)
     a->lens = AT(LENS);
     a->h0 = AT(H0);
     a->c0 = AT(C0);
+    a->p = AT(P);
 #undef AT
     a->y = wants(p, 0) ? run->out[0] : NULL;
     a->y_h = wants(p, 1) ? run->out[1] : NULL;

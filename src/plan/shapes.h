@@ -355,6 +355,15 @@ typedef struct cm_nms {
 
 typedef enum { CM_RECURRENT_RNN, CM_RECURRENT_GRU, CM_RECURRENT_LSTM } cm_recurrent_kind;
 
+typedef enum {
+    CM_GATE_SIGMOID,
+    CM_GATE_TANH,
+    CM_GATE_RELU,
+    CM_GATE_LEAKY_RELU,   /* alpha */
+    CM_GATE_HARD_SIGMOID, /* alpha, beta */
+    CM_GATE_SOFTSIGN
+} cm_gate_function;
+
 typedef struct cm_recurrent {
     cm_recurrent_kind kind;
     int64_t steps, batch, input, hidden;
@@ -364,6 +373,11 @@ typedef struct cm_recurrent {
     bool linear_before_reset, input_forget;
     float clip;             /* 0: none */
     bool plain_activations; /* the operator's defaults, in every direction */
+    struct {
+        cm_gate_function function;
+        float alpha, beta;
+    } gate[3];      /* RNN: the one; GRU: gates, state; LSTM: gates, cell, state */
+    bool peepholes; /* LSTM: input 7 */
 } cm_recurrent;
 
 /* cameo.Rotary: columns of the last axis of input 0 in pairs, (j, j + columns / 2) or, interleaved, (2j, 2j + 1),

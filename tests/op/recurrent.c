@@ -56,6 +56,47 @@ static void lstms(void **state)
         512) "y, h, c = LSTM(x, @w, @r, @b) {direction=\"bidirectional\"}\nreturn y, h, c\n");
 }
 
+/* Kernels of the CPU leave these to the reference. */
+static void check_rare(const char *text)
+{
+    op_case c = op_case_of(text);
+    c.tolerance = 1e-5;
+    op_check(&c);
+    if (!c.is_problem)
+        fail_msg("no problem was made of\n%s", text);
+}
+
+static void peepholes(void **state)
+{
+    (void)state;
+    check_rare("x: f32[7,3,10]\n@p = f32[1,15] random 4\n" WEIGHTS(
+        1, 20, 10, 5, 40) "y, h, c = LSTM(x, @w, @r, @b, _, _, _, @p)\nreturn y, h, c\n");
+    check_rare("x: f32[6,9,4]\nc0: f32[2,9,8]\n@p = f32[2,24] random 4\n" WEIGHTS(
+        2, 32, 4, 8,
+        64) "y, h, c = LSTM(x, @w, @r, @b, _, _, c0, @p) {direction=\"bidirectional\", clip=0.7}\n"
+            "return y, h, c\n");
+    check_rare("x: f32[5,2,8]\n@p = f32[1,27] random 4\n" WEIGHTS(
+        1, 36, 8, 9, 72) "y = LSTM(x, @w, @r, @b, _, _, _, @p) {input_forget=1}\nreturn y\n");
+}
+
+static void activations(void **state)
+{
+    (void)state;
+    check_rare("x: f32[5,2,8]\n" WEIGHTS(
+        2, 9, 8, 9, 18) "y, h = RNN(x, @w, @r, @b) {direction=\"bidirectional\", "
+                        "activations=[\"Relu\",\"Relu\"], clip=3.0}\nreturn y, h\n");
+    check_rare("x: f32[5,2,8]\n" WEIGHTS(
+        1, 27, 8, 9, 54) "y = GRU(x, @w, @r, @b) {activations=[\"HardSigmoid\",\"Softsign\"], "
+                         "activation_alpha=[0.25], activation_beta=[0.4]}\nreturn y\n");
+    check_rare("x: f32[5,2,8]\n" WEIGHTS(
+        1, 27, 8, 9,
+        54) "y = GRU(x, @w, @r, @b) {activations=[\"HardSigmoid\",\"LeakyRelu\"], "
+            "activation_alpha=[0.3,0.1], linear_before_reset=1, clip=2.0}\nreturn y\n");
+    check_rare("x: f32[5,2,8]\n" WEIGHTS(
+        1, 36, 8, 9, 72) "y, _, c = LSTM(x, @w, @r, @b) {activations=[\"Sigmoid\",\"Relu\","
+                         "\"Tanh\"], clip=2.0}\nreturn y, c\n");
+}
+
 /* More steps than the inputs' product is taken for at once. */
 static void chunks(void **state)
 {
@@ -157,8 +198,10 @@ static void lengths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lstms), cmocka_unit_test(chunks),  cmocka_unit_test(grus),
-        cmocka_unit_test(rnns),  cmocka_unit_test(lengths), cmocka_unit_test(single_sequences),
+        cmocka_unit_test(lstms),       cmocka_unit_test(peepholes),
+        cmocka_unit_test(activations), cmocka_unit_test(chunks),
+        cmocka_unit_test(grus),        cmocka_unit_test(rnns),
+        cmocka_unit_test(lengths),     cmocka_unit_test(single_sequences),
         cmocka_unit_test(teams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

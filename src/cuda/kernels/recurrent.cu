@@ -1,8 +1,9 @@
 // recurrent.cu -- RNN, GRU and LSTM: the inputs' products for many steps at once, then a kernel for each step.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Specialised by ELEMENT (elements), KIND, LINEAR_BEFORE_RESET, INPUT_FORGET, ROWS (of the batch that a warp takes at once). States
-// are float32. Gate g of hidden unit j is column g * hidden + j.
+// Specialised by ELEMENT (elements), KIND, LINEAR_BEFORE_RESET, INPUT_FORGET, PEEPHOLES, ROWS (of the batch that a warp takes at
+// once), GATE_0(x), GATE_1(x), GATE_2(x) (functions, in the operator's order). States are float32. Gate g of hidden unit j is column
+// g * hidden + j.
 #include "common.cuh"
 
 #define RNN 0
@@ -14,7 +15,7 @@
 #define DEPTH 16
 
 struct recurrent_args { // as cuda/recurrent.c has it
-    const void *x, *w, *r, *b, *h0, *c0;
+    const void *x, *w, *r, *b, *h0, *c0, *p;
     const int *lens;
     void *y, *y_h, *y_c;
     float *gates;                  // [direction][step of the chunk][row][column]
@@ -32,7 +33,24 @@ struct chunk {
     int from[2], n;
 };
 
-DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+// A gate's function, by cm_gate_function; parameters as bits.
+enum { SIGMOID, TANH, RELU, LEAKY_RELU, HARD_SIGMOID, SOFTSIGN };
+template <int F> DEVICE float gate_value(float x, u32 alpha_bits, u32 beta_bits)
+{
+    const float alpha = __uint_as_float(alpha_bits), beta = __uint_as_float(beta_bits);
+    if (F == SIGMOID)
+        return 1.0f / (1.0f + expf(-x));
+    if (F == TANH)
+        return tanhf(x);
+    if (F == RELU)
+        return x < 0.0f ? 0.0f : x;
+    if (F == LEAKY_RELU)
+        return x < 0.0f ? alpha * x : x;
+    if (F == SOFTSIGN)
+        return x / (1.0f + fabsf(x));
+    const float y = alpha * x + beta;
+    return y < 0.0f ? 0.0f : y > 1.0f ? 1.0f : y;
+}
 
 // NaN stays.
 DEVICE float within(const recurrent_args &a, float x)
@@ -239,8 +257,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     moment m = moment_of(a, k, s, step);
     if (!m.there || !m.goes_on)
         return;
-    a.keep[m.state] = sigmoid(within(a, gate(a, m, 0) + r[0]));
-    a.reset[m.state] = sigmoid(within(a, gate(a, m, 1) + r[1])) * h[m.state];
+    a.keep[m.state] = GATE_0(within(a, gate(a, m, 0) + r[0]));
+    a.reset[m.state] = GATE_0(within(a, gate(a, m, 1) + r[1])) * h[m.state];
 }
 #endif
 
@@ -248,18 +266,24 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #if KIND == RNN
 DEVICE float advance(const recurrent_args &a, const share &s, const moment &m, const float *r, float h)
 {
-    return tanhf(within(a, gate(a, m, 0) + r[0]));
+    return GATE_0(within(a, gate(a, m, 0) + r[0]));
 }
 #elif KIND == LSTM
+// What gate g (input, output, forget) sees of the cell.
+DEVICE float peep(const recurrent_args &a, const share &s, int g, float c)
+{
+    return PEEPHOLES ? to_float(((const ELEMENT *)a.p)[((i64)s.d * 3 + g) * a.hidden + s.j]) * c : 0.0f;
+}
 DEVICE float advance(const recurrent_args &a, const share &s, const moment &m, const float *r, float h)
 {
-    float in = sigmoid(within(a, gate(a, m, 0) + r[0]));
-    float out = sigmoid(within(a, gate(a, m, 1) + r[1]));
-    float forget = INPUT_FORGET ? 1.0f - in : sigmoid(within(a, gate(a, m, 2) + r[2]));
-    float cell = tanhf(within(a, gate(a, m, 3) + r[3]));
-    float c = forget * a.c[m.state] + in * cell;
+    const float was = a.c[m.state];
+    float in = GATE_0(within(a, gate(a, m, 0) + r[0] + peep(a, s, 0, was)));
+    float forget = INPUT_FORGET ? 1.0f - in : GATE_0(within(a, gate(a, m, 2) + r[2] + peep(a, s, 2, was)));
+    float cell = GATE_1(within(a, gate(a, m, 3) + r[3]));
+    float c = forget * was + in * cell;
+    float out = GATE_0(within(a, gate(a, m, 1) + r[1] + peep(a, s, 1, c)));
     a.c[m.state] = c;
-    return out * tanhf(c);
+    return out * GATE_2(c);
 }
 #elif LINEAR_BEFORE_RESET
 DEVICE float advance(const recurrent_args &a, const share &s, const moment &m, const float *r, float h)
@@ -268,15 +292,15 @@ DEVICE float advance(const recurrent_args &a, const share &s, const moment &m, c
     float inner = r[2];
     if (a.b)
         inner += to_float(((const ELEMENT *)a.b)[((i64)s.d * 2 + 1) * columns + 2 * a.hidden + s.j]);
-    float keep = sigmoid(within(a, gate(a, m, 0) + r[0]));
-    float reset = sigmoid(within(a, gate(a, m, 1) + r[1]));
-    float now = tanhf(within(a, gate(a, m, 2) + reset * inner));
+    float keep = GATE_0(within(a, gate(a, m, 0) + r[0]));
+    float reset = GATE_0(within(a, gate(a, m, 1) + r[1]));
+    float now = GATE_1(within(a, gate(a, m, 2) + reset * inner));
     return keep * (h - now) + now;
 }
 #else
 DEVICE float advance(const recurrent_args &a, const share &s, const moment &m, const float *r, float h)
 {
-    float now = tanhf(within(a, gate(a, m, 2) + r[0]));
+    float now = GATE_1(within(a, gate(a, m, 2) + r[0]));
     return a.keep[m.state] * (h - now) + now;
 }
 #endif

@@ -68,8 +68,9 @@ static bool links(const cm_context *c, const cm_ready_step *s, const cm_ready_st
     if (c->last[v] != next->end || is_output(c, v) || !c->engine->values[v].in_arena)
         return false;
     const cm_tensor *t = sol->p.out[0];
-    int64_t bytes = t->dims[2] * row_bytes(sol);
-    return has_rows(t) && bytes / cm_threads_count(c->threads) > cache_bytes();
+    int64_t bytes = t->dims[2] * row_bytes(sol), threads = cm_threads_count(c->threads);
+    /* Several threads gain besides what the next step need not wait for: that all of them are done. */
+    return has_rows(t) && bytes / threads > cache_bytes() / (threads > 1 ? 2 : 1);
 }
 
 /* Rows of the input under `rows` rows of the output, at most. */

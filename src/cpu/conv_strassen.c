@@ -108,6 +108,9 @@ typedef struct {
     float *y, *scratch, *mixed;
     atomic_bool *usual; /* by block: has it pixels that are not alike? */
     cm_conv_sink sink;
+    bool simple; /* `e` and `act` are all that is done to sums; `sink` knows it as well */
+    cm_simple_epilogue e;
+    cm_pointwise act;
     cm_strassen_cut cut;
     int64_t depth, pairs;
 } job;
@@ -138,8 +141,9 @@ static void part_done(void *arg, float *x, int64_t ld, int64_t col, int64_t n)
 {
     const block *b = arg;
     const job *j = b->j;
-    cm_strassen_finish(&j->sink.e, b->pixel, col, b->m, n, x, ld, j->y, j->c->c_out);
-    finish_tiles(b, col, n);
+    cm_strassen_finish(&j->e, j->act, b->pixel, col, b->m, n, x, ld, j->y, j->c->c_out);
+    if (!j->simple)
+        finish_tiles(b, col, n);
 }
 
 /* Rows [begin, end) of the sums of a block's upper and lower half. */
@@ -243,6 +247,22 @@ static void shared_pairs(void *arg, int thread, int64_t begin, int64_t end)
     }
 }
 
+/* Is what is done to sums, with the operator's own bias, of the form that cm_strassen_finish knows? */
+static void read_epilogue(job *j)
+{
+    cm_simple_epilogue e;
+    cm_pointwise act;
+    j->e = j->sink.e;
+    j->act = CM_PW_CLIP;
+    j->simple = j->sink.simple;
+    if (j->simple || !cm_epilogue_simple_act(&j->sink.plan, &e, &act) || (e.bias && j->e.bias))
+        return;
+    e.bias = e.bias ? e.bias : j->e.bias;
+    j->e = e;
+    j->act = act;
+    j->simple = true;
+}
+
 cm_status cm_cpu_conv_strassen_f32_run(const cm_run *r)
 {
     const cm_conv *c = &r->p->as.conv;
@@ -264,6 +284,7 @@ cm_status cm_cpu_conv_strassen_f32_run(const cm_run *r)
     j.pairs = c->c_out / (2 * j.g->nr);
     memset(zero, 0, (size_t)c->c_in * sizeof *zero);
     cm_conv_sink_init(&j.sink, r, zero + c->c_in);
+    read_epilogue(&j);
     int threads = (int)j.cut.threads;
     if (j.cut.own) {
         cm_parallel_numbered(r->threads, threads, j.cut.blocks, own_blocks, &j);

@@ -158,7 +158,8 @@ void cm_epilogue_tile(const cm_epilogue_plan *e, int64_t row, int64_t col, int64
 typedef struct reader {
     const cm_epilogue_plan *e;
     cm_chain c;
-    bool half; /* operands may be bfloat16 */
+    bool half;      /* operands may be bfloat16 */
+    bool functions; /* the activation may be more than bounds */
     bool activated;
 } reader;
 
@@ -197,7 +198,7 @@ static bool take_bounds(reader *r, double lo, double hi)
 
 static bool take_function(reader *r, cm_pointwise op)
 {
-    if (r->activated || !r->half)
+    if (r->activated || !r->functions)
         return false;
     r->c.act = op;
     return r->activated = true;
@@ -240,9 +241,12 @@ static bool take_step(reader *r, const cm_program_step *s, const cm_program_arg 
     }
 }
 
-bool cm_epilogue_chain(const cm_epilogue_plan *e, bool half, cm_chain *out)
+static bool read_chain(const cm_epilogue_plan *e, bool half, bool functions, cm_chain *out)
 {
-    reader r = {.e = e, .half = half, .c = {.act = CM_PW_CLIP, .lo = -INFINITY, .hi = INFINITY}};
+    reader r = {.e = e,
+                .half = half,
+                .functions = functions,
+                .c = {.act = CM_PW_CLIP, .lo = -INFINITY, .hi = INFINITY}};
     const cm_program *p = e->program;
     *out = r.c;
     if (e->out.dtype != (half ? CM_BF16 : CM_F32) || e->out.n_axes != 1 || e->out.n_col_axes != 1 ||
@@ -260,10 +264,24 @@ bool cm_epilogue_chain(const cm_epilogue_plan *e, bool half, cm_chain *out)
     return true;
 }
 
+bool cm_epilogue_chain(const cm_epilogue_plan *e, bool half, cm_chain *out)
+{
+    return read_chain(e, half, half, out);
+}
+
 bool cm_epilogue_simple(const cm_epilogue_plan *e, cm_simple_epilogue *out)
 {
     cm_chain c;
-    bool simple = cm_epilogue_chain(e, false, &c);
+    bool simple = read_chain(e, false, false, &c);
     *out = (cm_simple_epilogue){c.bias.data, c.residual.data, c.residual.ld, c.lo, c.hi};
+    return simple;
+}
+
+bool cm_epilogue_simple_act(const cm_epilogue_plan *e, cm_simple_epilogue *out, cm_pointwise *act)
+{
+    cm_chain c;
+    bool simple = read_chain(e, false, true, &c);
+    *out = (cm_simple_epilogue){c.bias.data, c.residual.data, c.residual.ld, c.lo, c.hi};
+    *act = c.act;
     return simple;
 }

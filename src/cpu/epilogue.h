@@ -77,6 +77,9 @@ typedef struct cm_simple_epilogue {
 /* Has it that form, the output being float32 with rows `ld` apart and adjacent columns? False: use
  * tiles, and *out changes nothing. Also true without an epilogue. */
 bool cm_epilogue_simple(const cm_epilogue_plan *e, cm_simple_epilogue *out);
+/* The same with an activation that is no clipping: *act is CM_PW_GELU, CM_PW_GELU_TANH or CM_PW_SILU, and lo and hi are
+ * infinite; or CM_PW_CLIP. */
+bool cm_epilogue_simple_act(const cm_epilogue_plan *e, cm_simple_epilogue *out, cm_pointwise *act);
 /* Both at once: where it is true, tiles are not made ready. */
 bool cm_epilogue_init_or_simple(cm_epilogue_plan *e, const cm_run *r, int n_col_axes,
                                 cm_simple_epilogue *out);

@@ -92,6 +92,9 @@ typedef struct {
     atomic_bool *usual; /* by block: has it rows that are not alike? */
     layout l;
     cm_matmul_out out;
+    bool simple; /* `e` and `act` are all that is done to sums; `out` knows it as well */
+    cm_simple_epilogue e;
+    cm_pointwise act;
 } job;
 
 /* Rows [i, i + m) of the product. */
@@ -110,12 +113,12 @@ static block block_at(const job *j, int64_t index)
 static void part_done(void *arg, float *x, int64_t ld, int64_t col, int64_t n)
 {
     const block *b = arg;
-    const cm_matmul_out *out = &b->j->out;
-    if (out->simple) {
-        cm_strassen_finish(&out->e, b->i, col, b->m, n, x, ld, b->j->c, b->j->l.v.s.c.row);
+    const job *j = b->j;
+    if (j->simple) {
+        cm_strassen_finish(&j->e, j->act, b->i, col, b->m, n, x, ld, j->c, j->l.v.s.c.row);
         return;
     }
-    cm_matmul_part part = {out, x, ld, 0, b->i, col};
+    cm_matmul_part part = {&j->out, x, ld, 0, b->i, col};
     cm_matmul_part_done(&part, 0, 0, b->m, n);
 }
 
@@ -231,6 +234,17 @@ static void shared_units(void *arg, int worker, int64_t begin, int64_t end)
     }
 }
 
+/* Is what is done to sums of the form that cm_strassen_finish knows? */
+static void read_epilogue(job *j)
+{
+    const cm_matmul_view *v = &j->l.v;
+    j->act = CM_PW_CLIP;
+    j->e = j->out.e;
+    j->simple =
+        j->out.simple || (!j->out.bias && cm_epilogue_simple_act(&j->out.plan, &j->e, &j->act) &&
+                          (!j->e.residual || v->row == 1));
+}
+
 cm_status cm_cpu_matmul_strassen_run(const cm_run *r)
 {
     job j; /* not cleared: it is large */
@@ -246,6 +260,7 @@ cm_status cm_cpu_matmul_strassen_run(const cm_run *r)
     for (int64_t i = 0; i < cut->blocks; i++)
         atomic_init(&j.usual[i], false);
     cm_matmul_out_init(&j.out, r, &j.l.v, false);
+    read_epilogue(&j);
     if (cut->own) {
         cm_parallel_numbered(r->threads, threads, cut->blocks, own_blocks, &j);
         return CM_OK;

@@ -70,10 +70,10 @@ void cm_strassen_mix(float *mixed, int64_t m, int64_t k, int64_t i, int64_t at, 
     }
 }
 
-void cm_strassen_finish(const cm_simple_epilogue *e, int64_t row, int64_t col, int64_t m, int64_t n,
-                        const float *x, int64_t ld, float *y, int64_t ldy)
+void cm_strassen_finish(const cm_simple_epilogue *e, cm_pointwise act, int64_t row, int64_t col,
+                        int64_t m, int64_t n, const float *x, int64_t ld, float *y, int64_t ldy)
 {
-    kernel()->finish(e, row, col, m, n, x, ld, y, ldy);
+    kernel()->finish(e, act, row, col, m, n, x, ld, y, ldy);
 }
 
 /* Floats from a row of results to the next: some lines more than a power of two. */

@@ -52,8 +52,8 @@ typedef struct cm_strassen_kernel {
     /* A row of the quarters a11, a12, a21, a22 -> a row of A1 ... A7, `apart` from one to the next. Magnitudes of the upper
      * and the lower row are added to `size`. */
     void (*mix)(int64_t k, const float *const quarter[4], float *to, int64_t apart, float size[2]);
-    void (*finish)(const cm_simple_epilogue *e, int64_t row, int64_t col, int64_t m, int64_t n,
-                   const float *x, int64_t ld, float *y, int64_t ldy);
+    void (*finish)(const cm_simple_epilogue *e, cm_pointwise act, int64_t row, int64_t col,
+                   int64_t m, int64_t n, const float *x, int64_t ld, float *y, int64_t ldy);
 } cm_strassen_kernel;
 
 extern const cm_strassen_kernel cm_strassen_f32__avx512;
@@ -109,9 +109,9 @@ int64_t cm_strassen_floats(const cm_strassen_cut *c);
 /* Nanoseconds beside the products on one thread: some six elements of A are summed in one, and three of C finished. */
 double cm_strassen_extra_ns(double m, double n, double k);
 
-/* For `done`: y = min(hi, max(lo, x + bias + residual)) of m rows by n columns, n a multiple of a vector's; `row` and
- * `col` as e counts, y where its row 0 and column 0 go. */
-void cm_strassen_finish(const cm_simple_epilogue *e, int64_t row, int64_t col, int64_t m, int64_t n,
-                        const float *x, int64_t ld, float *y, int64_t ldy);
+/* For `done`: e and act (cm_epilogue_simple_act) of m rows by n columns, n a multiple of a vector's; `row` and `col` as e
+ * counts, y where its row 0 and column 0 go. */
+void cm_strassen_finish(const cm_simple_epilogue *e, cm_pointwise act, int64_t row, int64_t col,
+                        int64_t m, int64_t n, const float *x, int64_t ld, float *y, int64_t ldy);
 
 #endif

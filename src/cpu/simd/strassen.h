@@ -4,6 +4,7 @@
 #define CM_CPU_SIMD_STRASSEN_H
 
 #include "cpu/simd/gemm.h"
+#include "cpu/simd/math.h"
 #include "cpu/strassen.h"
 
 /* One of k: rows three by each of a few pointers. */
@@ -136,27 +137,56 @@ VINLINE void strassen_ask(const float *y, const float *residual, int64_t n)
     }
 }
 
-static void strassen_finish(const cm_simple_epilogue *e, int64_t row, int64_t col, int64_t m,
-                            int64_t n, const float *x, int64_t ld, float *y, int64_t ldy)
+VINLINE vf strassen_act(cm_pointwise act, vf x, vf lo, vf hi)
+{
+    return act == CM_PW_GELU        ? vf_gelu(x)
+           : act == CM_PW_GELU_TANH ? vf_gelu_tanh(x)
+           : act == CM_PW_SILU      ? vf_silu(x)
+                                    : vf_min(hi, vf_max(lo, x));
+}
+
+/* One row; what e has is known to the branches, as act is to the loop. */
+VINLINE void strassen_row(const cm_simple_epilogue *e, cm_pointwise act, const float *x,
+                          const float *bias, const float *residual, int64_t n, float *y)
+{
+    const vf lo = vf_set(e->lo), hi = vf_set(e->hi);
+    for (int64_t j = 0; j < n; j += VW) {
+        vf v = vf_load(x + j);
+        if (bias)
+            v = vf_add(v, vf_load(bias + j));
+        if (residual)
+            v = vf_add(v, vf_load(residual + j));
+        vf_store(y + j, strassen_act(act, v, lo, hi));
+    }
+}
+
+VINLINE void strassen_rows(const cm_simple_epilogue *e, cm_pointwise act, int64_t row, int64_t col,
+                           int64_t m, int64_t n, const float *x, int64_t ld, float *y, int64_t ldy)
 {
     enum { AHEAD = 8 }; /* rows */
-    const vf lo = vf_set(e->lo), hi = vf_set(e->hi);
+    const float *bias = e->bias ? e->bias + col : NULL;
     const float *residual = e->residual ? e->residual + row * e->residual_ld + col : NULL;
     y += row * ldy + col;
     for (int64_t i = 0; i < m; i++, x += ld, y += ldy) {
         if (i + AHEAD < m)
             strassen_ask(y + AHEAD * ldy, residual ? residual + AHEAD * e->residual_ld : NULL, n);
-        for (int64_t j = 0; j < n; j += VW) {
-            vf v = vf_load(x + j);
-            if (e->bias)
-                v = vf_add(v, vf_load(e->bias + col + j));
-            if (residual)
-                v = vf_add(v, vf_load(residual + j));
-            vf_store(y + j, vf_min(hi, vf_max(lo, v)));
-        }
+        strassen_row(e, act, x, bias, residual, n, y);
         if (residual)
             residual += e->residual_ld;
     }
+}
+
+static void strassen_finish(const cm_simple_epilogue *e, cm_pointwise act, int64_t row, int64_t col,
+                            int64_t m, int64_t n, const float *x, int64_t ld, float *y, int64_t ldy)
+{
+    if (act == CM_PW_GELU)
+        strassen_rows(e, CM_PW_GELU, row, col, m, n, x, ld, y, ldy);
+    else if (act == CM_PW_GELU_TANH)
+        strassen_rows(e, CM_PW_GELU_TANH, row, col, m, n, x, ld, y, ldy);
+    else if (act == CM_PW_SILU)
+        strassen_rows(e, CM_PW_SILU, row, col, m, n, x, ld, y, ldy);
+    else
+        strassen_rows(e, CM_PW_CLIP, row, col, m, n, x, ld, y, ldy);
 }
 
 #endif

@@ -33,6 +33,7 @@
     X(norm_forms, CLEAN, false, 1e-5, "normalisations without kernels likewise")                   \
     X(plain_forms, CLEAN, false, 1e-6, "and other operators without kernels")                      \
     X(window_forms, CLEAN, false, 1e-6, "those over windows as ones that have some")               \
+    X(deform_forms, CLEAN, false, 1e-4, "deformable convolutions as samples and a product")        \
     X(fourier_forms, CLEAN, false, 1e-5, "short Fourier transforms as products")                   \
     X(canonical_gemm, CLEAN, false, 1e-6, "one form of a product: MatMul, then plain nodes")       \
     X(cse, CLEAN, false, 0, "compute the same thing once")                                         \

@@ -116,7 +116,7 @@ static cm_status run_top(const cm_run *r)
 
 static const char *reject_sums(const cm_problem *p)
 {
-    if (p->as.sort.kind != CM_SORT_CUM_SUM)
+    if (p->as.sort.kind != CM_SORT_CUM_SUM || p->as.sort.product)
         return "not CumSum";
     cm_dtype t = p->in[0]->dtype;
     if (t != CM_F32 && t != CM_I64 && t != CM_I32)

@@ -1,4 +1,4 @@
-/* running.c -- running sums: rows, or rows side by side, in chunks that a block holds.
+/* running.c -- running sums and products: rows, or rows side by side, in chunks that a block holds.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Sums of floats are kept in double. The blocks of a row's chunks meet in the workspace. */
@@ -106,9 +106,9 @@ cm_status cm_cuda_running_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const
     st->bytes = cm_cuda_running_workspace(p, k);
     snprintf(defines, sizeof defines,
              "#define ELEMENT %s\n#define SUM %s\n#define WARPS %d\n#define EXCLUSIVE %d\n"
-             "#define REVERSE %d\n#define PARTS %d\n",
+             "#define REVERSE %d\n#define PARTS %d\n#define PRODUCT %d\n",
              cm_gpu_element(t), cm_gpu_is_float(t) ? "double" : "u64", f.warps, s->exclusive,
-             s->reverse, f.parts > 1);
+             s->reverse, f.parts > 1, s->product);
     int64_t most = cm_gpu_blocks(&p->target, INT64_MAX / 2);
     st->grid = (cm_grid){.blocks = {(unsigned)cm_min_i64(f.units * f.parts, most)},
                          .threads = {(unsigned)(LINE * (f.warps > WARPS ? f.warps : WARPS))}};

@@ -335,6 +335,7 @@ typedef struct cm_sort {
     int64_t k; /* TOP_K */
     bool largest;
     bool exclusive, reverse; /* CUM_SUM */
+    bool product;            /* CUM_SUM: of what came before, not its sum */
 } cm_sort;
 
 /* The places in input 0 of what is not 0, a column for each (NonZero), or the slices along its middle axis that

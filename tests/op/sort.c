@@ -111,6 +111,31 @@ static void long_sums(void **state)
 }
 
 /* What comes before an infinity is not touched by it. */
+/* Of numbers near 1, so that neither grows out of range; integers wrap. */
+static void products(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "x: f32[7]\n@a = i64[] {0}\n",      "x: f32[3,20,70]\n@a = i64[] {1}\n",
+        "x: f64[3,9000]\n@a = i64[] {1}\n", "x: f16[5,40]\n@a = i64[] {1}\n",
+        "x: i64[4,300]\n@a = i64[] {1}\n",  "x: i32[300,33]\n@a = i64[] {0}\n",
+        "x: f32[700,33]\n@a = i64[] {0}\n", "x: f32[2,20000]\n@a = i64[] {1}\n",
+    };
+    for (int i = 0; i < 4 * CM_COUNT(texts); i++) {
+        char text[256];
+        snprintf(text, sizeof text, "%sy = CumProd(x, @a) {exclusive=%d, reverse=%d}\nreturn y\n",
+                 texts[i / 4], i % 2, i / 2 % 2);
+        op_case c = op_case_of(text);
+        c.low = 0.999;
+        c.high = 1.001;
+        c.int_low = -3;
+        c.tolerance = texts[i / 4][4] == '1' ? 1e-3 : texts[i / 4][3] == 'i' ? 0 : 1e-6;
+        op_check(&c);
+        if (!c.is_problem)
+            fail_msg("no problem was made of\n%s", text);
+    }
+}
+
 static void infinite_sums(void **state)
 {
     (void)state;
@@ -150,9 +175,9 @@ static void whole_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_rows), cmocka_unit_test(infinite_sums), cmocka_unit_test(long_sums),
-        cmocka_unit_test(top_k),      cmocka_unit_test(first_few),     cmocka_unit_test(ties),
-        cmocka_unit_test(sums),
+        cmocka_unit_test(whole_rows), cmocka_unit_test(infinite_sums), cmocka_unit_test(products),
+        cmocka_unit_test(long_sums),  cmocka_unit_test(top_k),         cmocka_unit_test(first_few),
+        cmocka_unit_test(ties),       cmocka_unit_test(sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

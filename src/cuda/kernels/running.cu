@@ -1,11 +1,12 @@
-// running.cu -- running sums along the middle one of three axes, each element read once and written once.
+// running.cu -- running sums or products along the middle one of three axes, each element read once and written once.
 // SPDX-License-Identifier: Apache-2.0
 //
 // Blocks hold a chunk of a row, or of rows side by side, in registers. Where rows have several (PARTS), a block tells its
 // chunk's sum, waits for those before it, which are at work already since blocks take chunks in order, and adds these
 // up, always in the same order. A warp goes along its short row and carries the sum on.
 //
-// Generated before this: ELEMENT; SUM (what is added up in), WARPS (for each row, 1, 8 or 16), EXCLUSIVE, REVERSE, PARTS.
+// Sums stand for products too. Generated before this: ELEMENT; SUM (what is added up in), PRODUCT, WARPS (for each row, 1, 8
+// or 16), EXCLUSIVE, REVERSE, PARTS.
 #include "common.cuh"
 #include "elements.cuh"
 
@@ -17,6 +18,10 @@ struct rows {
     u64 *taken;       // how many chunks have begun
     ulonglong2 *sums; // of chunks, and whether they have been told
 };
+
+// Two sums as one, and the sum of nothing.
+DEVICE SUM join(SUM a, SUM b) { return PRODUCT ? a * b : a + b; }
+#define NOTHING ((SUM)PRODUCT)
 
 enum { BLOCK_WARPS = WARPS == 16 ? 16 : 8, THREADS = 32 * BLOCK_WARPS };
 
@@ -70,7 +75,7 @@ DEVICE ulonglong2 ask(const ulonglong2 *from)
 DEVICE SUM sum_of_told(const ulonglong2 *from, i64 step, int n)
 {
     const int many = 2;
-    SUM sum = 0;
+    SUM sum = NOTHING;
     for (int i = 0; i < n; i += many) {
         ulonglong2 v[many];
 #pragma unroll
@@ -82,7 +87,7 @@ DEVICE SUM sum_of_told(const ulonglong2 *from, i64 step, int n)
             if (i + j < n) {
                 while (v[j].y == 0)
                     v[j] = ask(from + (i + j) * step);
-                sum += *(SUM *)&v[j].x;
+                sum = join(sum, *(SUM *)&v[j].x);
             }
     }
     return sum;
@@ -92,7 +97,7 @@ DEVICE SUM sum_of_told(const ulonglong2 *from, i64 step, int n)
 
 enum { WIDTH = 16 / sizeof(ELEMENT), HELD = 4, CHUNK = WARPS * 32 * WIDTH * HELD };
 
-// WIDTH elements as they lie in memory, from `at` on in the order of the sums; those beyond the row's end count as 0.
+// WIDTH elements as they lie in memory, from `at` on in the order of the sums; those beyond the row's end count as nothing.
 typedef run_of<ELEMENT, WIDTH> few;
 DEVICE void load_few(const rows &a, i64 base, i64 at, bool whole, few &to)
 {
@@ -103,7 +108,7 @@ DEVICE void load_few(const rows &a, i64 base, i64 at, bool whole, few &to)
 #pragma unroll
     for (int i = 0; i < WIDTH; i++)
         to.v[REVERSE ? WIDTH - 1 - i : i] = at + i < a.n ? a.x[base + (REVERSE ? a.n - 1 - at - i : at + i)]
-                             : element<ELEMENT>::put((SUM)0);
+                             : element<ELEMENT>::put(NOTHING);
 }
 DEVICE void store_few(const rows &a, i64 base, i64 at, bool whole, const few &from)
 {
@@ -121,20 +126,20 @@ DEVICE void store_few(const rows &a, i64 base, i64 at, bool whole, const few &fr
 DEVICE SUM over_warps(SUM sum, SUM &all)
 {
     __shared__ SUM of_warp[BLOCK_WARPS];
-    SUM before = 0;
+    SUM before = NOTHING;
     if (WARPS == 1) {
         all = sum;
-        return 0;
+        return NOTHING;
     }
     __syncthreads(); // what was there has been read
     if (threadIdx.x % 32 == 0)
         of_warp[threadIdx.x / 32] = sum;
     __syncthreads();
-    all = 0;
+    all = NOTHING;
 #pragma unroll
     for (int w = 0; w < BLOCK_WARPS; w++) {
-        before += w < threadIdx.x / 32 ? of_warp[w] : (SUM)0;
-        all += of_warp[w];
+        before = join(before, w < threadIdx.x / 32 ? of_warp[w] : NOTHING);
+        all = join(all, of_warp[w]);
     }
     return before;
 }
@@ -145,18 +150,18 @@ DEVICE SUM sum_of_parts(const rows &a, i64 row, int part)
     __shared__ SUM of_warp[BLOCK_WARPS];
     const int n = part > threadIdx.x ? (part - threadIdx.x + THREADS - 1) / THREADS : 0;
     if (part == 0)
-        return 0;
+        return NOTHING;
     SUM sum = sum_of_told(a.sums + row * a.parts + threadIdx.x, THREADS, n);
 #pragma unroll
     for (int d = 16; d > 0; d /= 2)
-        sum += __shfl_xor_sync(~0u, sum, d);
+        sum = join(sum, __shfl_xor_sync(~0u, sum, d));
     if (threadIdx.x % 32 == 0)
         of_warp[threadIdx.x / 32] = sum; // read by all before the next chunk is taken
     __syncthreads();
-    sum = 0;
+    sum = NOTHING;
 #pragma unroll
     for (int w = 0; w < BLOCK_WARPS; w++)
-        sum += of_warp[w];
+        sum = join(sum, of_warp[w]);
     return sum;
 }
 
@@ -166,25 +171,25 @@ DEVICE SUM run_chunk(const rows &a, i64 row, i64 first, bool inside, bool whole,
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % WARPS;
     const i64 base = row * a.n, at = first + (warp * HELD * 32 + lane) * WIDTH;
     few v[HELD];
-    SUM before[HELD], sum = 0, all;
+    SUM before[HELD], sum = NOTHING, all;
 #pragma unroll
     for (int k = 0; k < HELD; k++)
         load_few(a, base, at + k * 32 * WIDTH, whole, v[k]);
 #pragma unroll
     for (int k = 0; k < HELD; k++) {
-        SUM up = 0; // of the threads up to this one
+        SUM up = NOTHING; // of the threads up to this one
 #pragma unroll
         for (int i = 0; i < WIDTH; i++)
-            up += get<SUM, ELEMENT>(v[k].v[REVERSE ? WIDTH - 1 - i : i]);
+            up = join(up, get<SUM, ELEMENT>(v[k].v[REVERSE ? WIDTH - 1 - i : i]));
         forget(v[k].all, none_of(a));
 #pragma unroll
         for (int d = 1; d < 32; d *= 2) {
             SUM low = __shfl_up_sync(~0u, up, d);
-            up += lane >= d ? low : (SUM)0;
+            up = join(up, lane >= d ? low : NOTHING);
         }
         before[k] = __shfl_up_sync(~0u, up, 1);
-        before[k] = (lane ? before[k] : (SUM)0) + sum;
-        sum += __shfl_sync(~0u, up, 31);
+        before[k] = join(lane ? before[k] : NOTHING, sum);
+        sum = join(sum, __shfl_sync(~0u, up, 31));
     }
     const SUM here = over_warps(sum, all);
     if (PARTS) {
@@ -194,17 +199,17 @@ DEVICE SUM run_chunk(const rows &a, i64 row, i64 first, bool inside, bool whole,
     }
 #pragma unroll
     for (int k = 0; k < HELD && inside; k++) {
-        SUM run = carry + here + before[k];
+        SUM run = join(join(carry, here), before[k]);
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) {
             ELEMENT &e = v[k].v[REVERSE ? WIDTH - 1 - i : i];
-            const SUM next = run + get<SUM, ELEMENT>(e);
+            const SUM next = join(run, get<SUM, ELEMENT>(e));
             e = element<ELEMENT>::put(EXCLUSIVE ? run : next);
             run = next;
         }
         store_few(a, base, at + k * 32 * WIDTH, whole, v[k]);
     }
-    return carry + all;
+    return join(carry, all);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) running_rows(const rows a)
@@ -214,7 +219,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) running_ro
     for (i64 u = take(a, -1); u < units * a.parts; u = take(a, u)) {
         const i64 part = u / units, row = u % units * rows_here + threadIdx.x / (32 * WARPS);
         const bool inside = row < a.outer;
-        SUM carry = 0;
+        SUM carry = NOTHING;
         if (WARPS > 1)
             run_chunk(a, row, part * CHUNK, inside, whole, carry);
         for (i64 first = 0; WARPS == 1 && first < a.n; first += CHUNK)
@@ -236,7 +241,7 @@ DEVICE void load_columns(const rows &a, i64 base, i64 first, bool inside, run_of
         const i64 at = first + r;
 #pragma unroll
         for (int j = 0; j < N; j++)
-            to[r].v[j] = element<ELEMENT>::put((SUM)0);
+            to[r].v[j] = element<ELEMENT>::put(NOTHING);
         if (inside && at < a.n)
             to[r].all = *(const decltype(to[r].all) *)(a.x + base + (REVERSE ? a.n - 1 - at : at) * a.inner);
     }
@@ -256,11 +261,11 @@ DEVICE void columns_before(const rows &a, i64 unit, i64 units, i64 part, const S
     __syncthreads();
 #pragma unroll
     for (int j = 0; j < N; j++) {
-        before[j] = all[j] = 0;
+        before[j] = all[j] = NOTHING;
 #pragma unroll
         for (int w = 0; w < BLOCK_WARPS; w++) {
-            before[j] += w < warp ? held[w][lane * N + j] : (SUM)0;
-            all[j] += held[w][lane * N + j];
+            before[j] = join(before[j], w < warp ? held[w][lane * N + j] : NOTHING);
+            all[j] = join(all[j], held[w][lane * N + j]);
         }
     }
     if (!PARTS)
@@ -283,11 +288,11 @@ DEVICE void columns_before(const rows &a, i64 unit, i64 units, i64 part, const S
     __syncthreads();
 #pragma unroll
     for (int j = 0; j < N; j++) {
-        SUM parts = 0;
+        SUM parts = NOTHING;
 #pragma unroll
         for (int w = 0; w < BLOCK_WARPS; w++)
-            parts += held[w][lane * N + j];
-        before[j] += parts;
+            parts = join(parts, held[w][lane * N + j]);
+        before[j] = join(before[j], parts);
     }
 }
 
@@ -303,10 +308,10 @@ template <int N> DEVICE void run_columns(const rows &a, i64 unit, i64 units, i64
     load_columns<N>(a, base, first, inside, v);
 #pragma unroll
     for (int j = 0; j < N; j++) {
-        sum[j] = 0;
+        sum[j] = NOTHING;
 #pragma unroll
         for (int r = 0; r < DEEP; r++)
-            sum[j] += get<SUM, ELEMENT>(v[r].v[j]);
+            sum[j] = join(sum[j], get<SUM, ELEMENT>(v[r].v[j]));
     }
 #pragma unroll
     for (int r = 0; r < DEEP; r++)
@@ -319,7 +324,7 @@ template <int N> DEVICE void run_columns(const rows &a, i64 unit, i64 units, i64
             break;
 #pragma unroll
         for (int j = 0; j < N; j++) {
-            const SUM next = run[j] + get<SUM, ELEMENT>(v[r].v[j]);
+            const SUM next = join(run[j], get<SUM, ELEMENT>(v[r].v[j]));
             v[r].v[j] = element<ELEMENT>::put(EXCLUSIVE ? run[j] : next);
             run[j] = next;
         }

@@ -1,4 +1,4 @@
-/* sort.c -- TopK and CumSum as problems.
+/* sort.c -- TopK, CumSum and CumProd as problems.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ops/problem.h"
 
@@ -36,7 +36,8 @@ bool cm_problem_cum_sum(cm_arena *arena, const cm_op *op, const void *attr, cm_p
     cm_sort *s = &p->as.sort;
     *s = (cm_sort){.kind = CM_SORT_CUM_SUM,
                    .exclusive = cm_attr_int(op, attr, "exclusive") != 0,
-                   .reverse = cm_attr_int(op, attr, "reverse") != 0};
+                   .reverse = cm_attr_int(op, attr, "reverse") != 0,
+                   .product = op->id == CM_OP_CUM_PROD};
     set_axis(s, p->in[0], cm_problem_int(p, 1, 0));
     return true;
 }

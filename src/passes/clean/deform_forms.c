@@ -15,7 +15,7 @@
 #include "passes/chain.h"
 
 typedef struct {
-    int64_t channels, groups, sets, features;   /* sets: of offsets */
+    int64_t channels, groups, sets, features;    /* sets: of offsets */
     int64_t in[2], out[2], kernel[2], positions; /* of the kernel */
     int64_t stride[2], dilation[2], pad[2];
 } sizes;
@@ -106,8 +106,8 @@ static void expand(cm_chain *c)
     sizes s;
     (void)read_sizes(n, &s); /* it is one */
     int64_t volume = s.out[0] * s.out[1], rows = s.channels / s.groups * s.positions;
-    cm_value *x = cm_chain_reshape(c, n->in[0], 4,
-                                   (int64_t[]){-1, s.channels / s.sets, s.in[0], s.in[1]});
+    cm_value *x =
+        cm_chain_reshape(c, n->in[0], 4, (int64_t[]){-1, s.channels / s.sets, s.in[0], s.in[1]});
     cm_value *v = CM_THEN(c, CM_OP_GRID_SAMPLE, NULL, x, grid(c, &s));
     if (mask)
         v = CM_THEN(c, CM_OP_MUL, NULL, v,

@@ -28,16 +28,16 @@ static int index_of(const cm_op *op)
 /* What is known of a node while steps are looked at: the most of these that runs for it. */
 typedef enum {
     ABSENT,
-    KEPT, /* the host keeps it: control flow, arithmetic on a few integers, small work in loops */
+    KEPT, /* the host keeps it: control flow, sizes, arithmetic on a few integers, small work in loops */
     FELL,
     AWAY
 } whereabouts;
 
 static whereabouts where_runs(const cm_plan_step *step, const cm_layer_facts *f)
 {
-    if (f->idle)
-        return ABSENT;
-    return f->away ? AWAY : f->small || step->kind != CM_STEP_PROBLEM ? KEPT : FELL;
+    const cm_op *op = step->kind == CM_STEP_PROBLEM ? cm_op_find(step->op) : NULL;
+    bool kept = f->small || !op || (op->traits & CM_SHAPE_ONLY);
+    return f->idle ? ABSENT : f->away ? AWAY : kept ? KEPT : FELL;
 }
 
 static cm_status note(cm_ctx *cx, cm_map *seen, const char *name, whereabouts is)
@@ -100,7 +100,8 @@ static void print_cases(const cm_test_shared *s, const char *target)
     printf("on %s: %d of %d cases (%.1f%%), %d of them with every node; %d of %d nodes (%.1f%%)\n",
            target, some, ran, percent(some, ran), all, away, nodes, percent(away, nodes));
     if (kept)
-        printf("the host keeps %d more nodes, all of %d cases: control flow, arithmetic on a few "
+        printf("the host keeps %d more nodes, all of %d cases: control flow, sizes, arithmetic on "
+               "a few "
                "integers, small work in loops\n",
                kept, only_kept);
 }

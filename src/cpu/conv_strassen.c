@@ -14,7 +14,7 @@
 #include "cpu/strassen.h"
 
 enum {
-    LEAST_SUMS = 128,
+    LEAST_SUMS = 256,
     MOST_MIXED = 8 << 20, /* floats */
     MOST_TAPS = 49,       /* pointers to two halves of a tile's windows are on the stack */
 };

@@ -6,12 +6,15 @@
  * rows are cut into pieces; short ones are taken several at a time. */
 #include "cpu/pointwise.h"
 
+#include "base/size.h"
+
 enum {
     LONG_ROW = 256, /* columns from which on a tile is of one row */
     PIECE = 8192,   /* columns of a row that are handed to a thread at once */
     THREAD_NS = 4000,
-    SHORT_AXIS = 8,   /* columns so few that others are looked for, ... */
-    TURNED_AXIS = 64, /* and how many those must be */
+    SHORT_AXIS = 8,      /* columns so few that others are looked for, ... */
+    TURNED_AXIS = 64,    /* and how many those must be */
+    TURNED_PIECE = 2048, /* of those, as PIECE */
 };
 
 typedef struct {
@@ -19,7 +22,8 @@ typedef struct {
     cm_tile_view operands[CM_TILE_OPERANDS], out[CM_PROGRAM_MAX];
     cm_tile_job tiles;
     int64_t rows, cols, pieces_per_row;
-    int axis; /* the columns */
+    int axis;       /* the columns */
+    int64_t beside; /* rows of the innermost axis, where that is not the columns */
 } job;
 
 int64_t cm_pointwise_rows(const cm_pointwise_shape *s, int cols)
@@ -158,6 +162,18 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
     }
 }
 
+/* Columns that are not the innermost axis: its few rows share cache lines of the output, so they go together. */
+static void run_turned(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t row = u / j->pieces_per_row * j->beside, col = u % j->pieces_per_row * TURNED_PIECE;
+        int64_t n = cm_min_i64(TURNED_PIECE, j->cols - col);
+        for (int64_t i = 0; i < j->beside; i++)
+            cm_tile_run(&j->tiles, row + i, col, 1, n, NULL, 0);
+    }
+}
+
 static void compile(job *j, const cm_run *r)
 {
     const cm_problem *p = r->p;
@@ -203,6 +219,14 @@ static cm_status run(const cm_run *r)
     double ns = cm_threads_count(r->threads) > 1 ? element_ns(r->p) : 0;
     if (ns * (double)n < 2 * THREAD_NS) {
         run_rows(&j, 0, j.rows);
+        return CM_OK;
+    }
+    if (j.axis != s->rank - 1) {
+        j.beside = s->dims[s->rank - 1];
+        j.pieces_per_row = cm_ceil_div(j.cols, TURNED_PIECE);
+        double unit_ns = ns * (double)(j.beside * cm_min_i64(j.cols, TURNED_PIECE));
+        cm_parallel(r->threads, j.rows / j.beside * j.pieces_per_row,
+                    (int64_t)(THREAD_NS / unit_ns) + 1, run_turned, &j);
         return CM_OK;
     }
     bool pieces = j.cols > PIECE;

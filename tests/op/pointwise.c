@@ -142,6 +142,7 @@ static void casts(void **state)
     CHECKF(-3, 3, 0, 0, "x: u8[3,77]\ny = Cast(x) {to=1}\nreturn y\n");
     /* few channels innermost, while pixels are adjacent in the input */
     CHECKF(-3, 3, 0, 0, "x: f32[2,3,9,40]\ny = Cast(x) {to=16}\nreturn y\n");
+    CHECKF(-3, 3, 0, 0, "x: f32[2,3,60,70]\ny = Cast(x) {to=16}\nreturn y\n");
     CHECKF(-3, 3, 0, 0, "x: f32[2,3,9,40]\nb: f32[3,1,1]\ny = Add(x, b)\nreturn y\n");
     CHECKF(-3, 3, 0, 0, "x: i16[3,77]\ny = Cast(x) {to=16}\nreturn y\n");
 }

@@ -11,13 +11,12 @@
 
 #include "base/cpu.h"
 #include "base/size.h"
-#include "cpu/conv.h"
-#include "cpu/finish_bf16.h"
-#include "cpu/gemm_half.h"
+#include "cpu/conv_bf16.h"
+#include "cpu/gather_bf16.h"
 
 enum {
-    GROUP = 8,               /* panels whose sums wait for the epilogue together */
-    BLOCK_ELEMS = 128 << 10, /* of gathered windows: they stay in the second-level cache */
+    GROUP = CM_CONV_BF16_GROUP, /* panels whose sums wait for the epilogue together */
+    BLOCK_ELEMS = 128 << 10,    /* of gathered windows: they stay in the second-level cache */
 };
 
 typedef struct {
@@ -25,11 +24,13 @@ typedef struct {
     const cm_gemm_bf16_kernel *g;
     int64_t c_in, c_out; /* of one group */
     int64_t sums, k;     /* of one output; k rounded up */
+    int64_t line;        /* elements of a kernel line */
     int64_t panels;      /* of one group */
     int64_t rows;        /* pixels at a time */
     int64_t blocks, splits, units;
     int workers;
-    bool points; /* windows are pixels of the input, where they lie */
+    bool short_lines; /* a kernel line fits a vector */
+    bool points;      /* windows are pixels of the input, where they lie */
     size_t a_bytes, c_bytes;
 } layout;
 
@@ -71,7 +72,9 @@ static void lay_out(const cm_problem *p, const cm_gemm_bf16_kernel *g, layout *l
     const cm_conv *c = &p->as.conv;
     *l = (layout){.c = c, .g = g, .c_in = c->c_in / c->groups, .c_out = c->c_out / c->groups};
     l->sums = l->c_in * cm_conv_taps(c);
+    l->line = l->c_in * c->kernel[2];
     l->k = cm_ceil_div(l->sums, CM_BF16_K) * CM_BF16_K;
+    l->short_lines = c->groups == 1 && c->dilation[2] == 1 && l->line <= CM_BF16_K;
     l->panels = cm_ceil_div(l->c_out, CM_BF16_NR);
     l->points = cm_conv_is_points(c) && l->k == l->sums;
     cut(l, p->threads);
@@ -80,28 +83,13 @@ static void lay_out(const cm_problem *p, const cm_gemm_bf16_kernel *g, layout *l
     l->c_bytes = (size_t)(l->rows * GROUP * CM_BF16_NR) * sizeof(float);
 }
 
-static const char *reject(const cm_problem *p)
-{
-    const cm_conv *c = &p->as.conv;
-    if (c->transposed)
-        return "transposed";
-    if (p->in[0]->dtype != CM_BF16 || p->in[1]->dtype != CM_BF16)
-        return "not bfloat16";
-    if (c->bias && (p->in[2]->dtype != CM_BF16 || !cm_tensor_is_dense(p->in[2])))
-        return "the bias is not dense bfloat16";
-    if (!p->constant[1])
-        return "the weights are not constant";
-    if (!(cm_conv_layout_of(p->in[0]) & cm_conv_layout_of(p->out[0]) & CM_CONV_CHANNELS_LAST))
-        return "channels are not innermost";
-    return cm_epilogue_reject(p, cm_conv_channel_columns(p->out[0]));
-}
 const char *cm_cpu_conv_bf16_reject(const cm_problem *p)
 {
-    return cm_cpu_info()->bf16 ? reject(p) : "the processor has no AVX512-BF16";
+    return cm_cpu_info()->bf16 ? cm_conv_bf16_reject(p) : "the processor has no AVX512-BF16";
 }
 const char *cm_cpu_conv_amx_reject(const cm_problem *p)
 {
-    return reject(p);
+    return cm_conv_bf16_reject(p);
 }
 
 /* `gain`: over float32. */
@@ -166,9 +154,7 @@ static void pack(const cm_problem *p, int input, const void *from, void *to, cm_
 typedef struct {
     const cm_run *r;
     layout l;
-    cm_epilogue_plan plan;
-    bool fast; /* `finish` is all there is to do with sums, the bias with it */
-    cm_bf16_finish finish;
+    cm_conv_bf16_sink sink;
 } job;
 
 /* memcpy, for what is mostly some dozens of bytes. */
@@ -256,14 +242,28 @@ static void gather(const layout *l, const uint16_t *x, const place *q, uint16_t 
     memset(to, 0, (size_t)(end - to) * sizeof *to);
 }
 
-/* Row by row: columns of c may lie in one set of the first-level cache. */
-static void add_bias(const uint16_t *bias, int64_t m, int64_t n, float *c, int64_t ld)
+/* The windows of m output pixels from q on, where kernel lines are short: one of those after the other. */
+static void gather_short(const layout *l, const uint16_t *x, place *q, int64_t m, uint16_t *to)
 {
-    float wide[GROUP * CM_BF16_NR];
-    const cm_tile_kernels *tile = &cm_cpu_tile__avx512;
-    tile->load[CM_BF16](wide, bias, 1, n);
-    for (int64_t i = 0; i < m; i++, c += ld)
-        tile->op[CM_PW_ADD].each(c, c, wide, NULL, n);
+    const cm_conv *c = l->c;
+    cm_bf16_line line = {NULL, c->in[2], c->c_in, c->kernel[2], c->stride[2]};
+    for (int64_t i = 0, n; i < m; i += n) {
+        n = cm_min_i64(m - i, c->out[2] - q->at[2]);
+        for (int64_t t = 0; t < c->kernel[0] * c->kernel[1]; t++) {
+            int64_t iz = q->at[0] * c->stride[0] - c->pad[0] + t / c->kernel[1] * c->dilation[0];
+            int64_t iy = q->at[1] * c->stride[1] - c->pad[1] + t % c->kernel[1] * c->dilation[1];
+            bool inside = iz >= 0 && iz < c->in[0] && iy >= 0 && iy < c->in[1];
+            int64_t at = (q->image * c->in[0] + iz) * c->in[1] + iy;
+            line.x = inside ? x + at * c->in[2] * c->c_in : NULL;
+            bool last = t + 1 == c->kernel[0] * c->kernel[1];
+            int64_t room = l->k - t * l->line;
+            cm_bf16_gather_line__avx512(&line, q->at[2] * c->stride[2] - c->pad[2], n,
+                                        last ? room : cm_min_i64(room, CM_BF16_K),
+                                        to + i * l->k + t * l->line, l->k);
+        }
+        q->at[2] += n - 1;
+        next_place(c, q);
+    }
 }
 
 /* Pixels [pixel, pixel + m) by panels [panel, end) of a group, at most GROUP of them. */
@@ -271,29 +271,27 @@ static void block(const job *j, int64_t group, const uint16_t *a, int64_t lda, i
                   int64_t m, int64_t panel, int64_t end, float *c)
 {
     const layout *l = &j->l;
-    const int64_t ld = j->fast ? CM_BF16_NR : GROUP * CM_BF16_NR, mr = l->g->mr;
+    const int64_t ld = j->sink.fast ? CM_BF16_NR : GROUP * CM_BF16_NR, mr = l->g->mr;
     const int64_t size = CM_BF16_NR * l->k, first = group * l->c_out;
     const uint16_t *b = (const uint16_t *)j->r->in[1] + group * l->panels * size;
     cm_bf16_tile t = {.k = l->k, .lda = lda, .ldc = ld};
-    for (int64_t q = panel; q < end; q++) {
-        int64_t col = q * CM_BF16_NR;
-        t.b = b + q * size;
-        for (int64_t i = 0; i < m; i += mr) {
-            t.m = cm_min_i64(mr, m - i);
-            t.a = a + i * lda;
-            t.c = j->fast ? c : c + i * ld + (q - panel) * CM_BF16_NR;
+    for (int64_t i = 0; i < m; i += mr) {
+        t.m = cm_min_i64(mr, m - i);
+        t.a = a + i * lda;
+        for (int64_t q = panel; q < end; q++) {
+            int64_t col = q * CM_BF16_NR;
+            t.b = b + q * size;
+            t.c = j->sink.fast ? c : c + i * ld + (q - panel) * CM_BF16_NR;
             l->g->tile(&t);
-            if (j->fast)
-                cm_bf16_finish_panel(&j->finish, pixel + i, first + col, t.m,
-                                     cm_min_i64(CM_BF16_NR, l->c_out - col), c, ld);
+            if (j->sink.fast)
+                cm_conv_bf16_sink_tile(&j->sink, pixel + i, first + col, t.m,
+                                       cm_min_i64(CM_BF16_NR, l->c_out - col), c, ld);
         }
     }
-    if (j->fast)
+    if (j->sink.fast)
         return;
     int64_t from = panel * CM_BF16_NR, n = cm_min_i64(l->c_out, end * CM_BF16_NR) - from;
-    if (l->c->bias)
-        add_bias((const uint16_t *)j->r->in[2] + first + from, m, n, c, ld);
-    cm_epilogue_tile(&j->plan, pixel, first + from, m, n, c, ld);
+    cm_conv_bf16_sink_tile(&j->sink, pixel, first + from, m, n, c, ld);
 }
 
 static void one_unit(const job *j, int64_t unit, char *scratch)
@@ -309,7 +307,9 @@ static void one_unit(const job *j, int64_t unit, char *scratch)
     } else {
         uint16_t *rows = (uint16_t *)(scratch + l->c_bytes);
         place q = place_of(l->c, pixel);
-        for (int64_t i = 0; i < m; i++, next_place(l->c, &q))
+        if (l->short_lines)
+            gather_short(l, x, &q, m, rows);
+        for (int64_t i = 0; !l->short_lines && i < m; i++, next_place(l->c, &q))
             gather(l, x, &q, rows + i * l->k);
         a = rows;
     }
@@ -343,10 +343,7 @@ static cm_status run(const cm_run *r, const cm_gemm_bf16_kernel *g)
 {
     job j = {.r = r};
     lay_out(r->p, g, &j.l);
-    cm_epilogue_init(&j.plan, r, cm_conv_channel_columns(r->p->out[0]));
-    j.fast = cm_bf16_finish_of(&j.plan, &j.finish) && !(j.l.c->bias && j.finish.c.bias.data);
-    if (j.l.c->bias)
-        j.finish.c.bias = (cm_chain_operand){r->in[2], CM_BF16, 0};
+    cm_conv_bf16_sink_init(&j.sink, r);
     cm_parallel_numbered(r->threads, j.l.workers, j.l.units, work, &j);
     return CM_OK;
 }

@@ -375,6 +375,26 @@ static void depthwise_halves(void **state)
     assert_true(ran > 200);
 }
 
+/* bfloat16 in whole blocks of 32 channels, several tiles high and wide; and lines of a few channels, as first layers have them. */
+static void bfloat16(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (int i = 0; i < 60; i++) {
+        shape s = random_shape(2);
+        bool first = i % 4 == 0;
+        s.dtype = "bf16";
+        s.constant = true;
+        while (has_operand(s.epilogue))
+            s.epilogue = (int)pick(0, CM_COUNT(epilogues) - 1);
+        s.c_in = first ? pick(1, 4) : 32 * pick(1, 3);
+        s.c_out = pick(1, 80);
+        random_axes(&s, first ? 30 : 20, first ? 7 : 3);
+        ran += check_shape(&s, NULL, ldexp(1, -6), 0);
+    }
+    assert_true(ran > 100);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) /* one family */
@@ -383,7 +403,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(depthwise),        cmocka_unit_test(dense),  cmocka_unit_test(unusual),
         cmocka_unit_test(transposed),       cmocka_unit_test(forms),  cmocka_unit_test(halves),
         cmocka_unit_test(depthwise_halves), cmocka_unit_test(points), cmocka_unit_test(products),
-        cmocka_unit_test(strassen),         cmocka_unit_test(apart),
+        cmocka_unit_test(strassen),         cmocka_unit_test(apart),  cmocka_unit_test(bfloat16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,8 @@ static const cm_tactic rows[] = {
     CM_ROW(conv_transposed_f32, GENERIC, ALL(conv_transposed_f32)),
     CM_ROW(conv_amx, AMX, ALL(conv_amx)),
     CM_ROW(conv_bf16, AVX512, ALL(conv_bf16)),
+    CM_ROW(conv_amx_patch, AMX, ALL(conv_amx_patch)),
+    CM_ROW(conv_bf16_patch, AVX512, ALL(conv_bf16_patch)),
     CM_ROW(conv_depthwise_half, GENERIC, ALL(conv_depthwise_half)),
     CM_ROW(conv_half, GENERIC, ALL(conv_half), CM_HAS_KNOBS(conv_half)),
 };

@@ -27,6 +27,8 @@ CONV_TACTIC(conv_transposed_f32);
 CONV_TACTIC(conv_transposed_apart_f32);
 CONV_TACTIC(conv_amx);
 CONV_TACTIC(conv_bf16);
+CONV_TACTIC(conv_amx_patch);
+CONV_TACTIC(conv_bf16_patch);
 CONV_TACTIC(conv_depthwise_half);
 CONV_TACTIC(conv_half);
 #undef CONV_TACTIC

@@ -7,9 +7,10 @@
 
 /* A line of the input with adjacent pixels, and the line of a kernel that moves along it. */
 typedef struct cm_bf16_line {
-    const uint16_t *x;        /* NULL: outside, all zeros */
-    int64_t width, channels;  /* pixels of the line; elements of one */
-    int64_t kernel, stride;   /* pixels of a window, at most 32 elements; from one window to the next */
+    const uint16_t *x;       /* NULL: outside, all zeros */
+    int64_t width, channels; /* pixels of the line; elements of one */
+    int64_t kernel,
+        stride; /* pixels of a window, at most 32 elements; from one window to the next */
 } cm_bf16_line;
 
 /* Windows that begin at pixels first, first + stride, ... (n of them), to rows `ld` elements apart: of each the line's elements, zeros

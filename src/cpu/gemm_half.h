@@ -29,6 +29,9 @@ typedef struct cm_bf16_tile {
     const uint16_t *b;
     float *c;
     int64_t ldc;
+    /* Where the rows' elements of each square are, from `a`. NULL: one square after the other. */
+    const int32_t *at;
+    bool add; /* to what c holds */
     /* What a later tile wants in the near cache: so many lines of 64 bytes are asked for with every square of the
      * panel. Never read. */
     const void *ahead;

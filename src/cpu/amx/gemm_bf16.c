@@ -55,42 +55,60 @@ static inline const char *ask(const char *from, int lines)
     return from + lines * 64;
 }
 
+static inline int64_t square_at(const cm_bf16_tile *t, int64_t square)
+{
+    return t->at ? t->at[square] : square * CM_BF16_K;
+}
+
 static void two_halves(const cm_bf16_tile *t)
 {
-    const uint16_t *a = t->a, *low = a + ROWS * t->lda, *b = t->b;
+    const uint16_t *b = t->b;
     const char *ahead = t->ahead;
-    const int64_t a_bytes = t->lda * 2, c_bytes = t->ldc * 4;
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (int64_t l = 0; l < t->k; l += CM_BF16_K, b += CM_BF16_K * CM_BF16_NR) {
-        _tile_loadd(4, a + l, a_bytes);
+    const int64_t a_bytes = t->lda * 2, c_bytes = t->ldc * 4, squares = t->k / CM_BF16_K;
+    float *c = t->c, *low = c + ROWS * t->ldc;
+    if (t->add) {
+        _tile_loadd(0, c, c_bytes);
+        _tile_loadd(1, c + 16, c_bytes);
+        _tile_loadd(2, low, c_bytes);
+        _tile_loadd(3, low + 16, c_bytes);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    for (int64_t i = 0; i < squares; i++, b += CM_BF16_K * CM_BF16_NR) {
+        const uint16_t *a = t->a + square_at(t, i);
+        _tile_loadd(4, a, a_bytes);
         _tile_loadd(6, b, ROW_BYTES);
         _tile_loadd(7, b + HALF, ROW_BYTES);
-        _tile_loadd(5, low + l, a_bytes);
+        _tile_loadd(5, a + ROWS * t->lda, a_bytes);
         ahead = ask(ahead, t->ahead_lines);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
     }
-    float *c = t->c;
     _tile_stored(0, c, c_bytes);
     _tile_stored(1, c + 16, c_bytes);
-    _tile_stored(2, c + ROWS * t->ldc, c_bytes);
-    _tile_stored(3, c + ROWS * t->ldc + 16, c_bytes);
+    _tile_stored(2, low, c_bytes);
+    _tile_stored(3, low + 16, c_bytes);
 }
 
 static void one_half(const cm_bf16_tile *t)
 {
-    const uint16_t *a = t->a, *b = t->b;
+    const uint16_t *b = t->b;
     const char *ahead = t->ahead;
-    const int64_t a_bytes = t->lda * 2, c_bytes = t->ldc * 4;
-    _tile_zero(0);
-    _tile_zero(1);
-    for (int64_t l = 0; l < t->k; l += CM_BF16_K, b += CM_BF16_K * CM_BF16_NR) {
-        _tile_loadd(4, a + l, a_bytes);
+    const int64_t a_bytes = t->lda * 2, c_bytes = t->ldc * 4, squares = t->k / CM_BF16_K;
+    if (t->add) {
+        _tile_loadd(0, t->c, c_bytes);
+        _tile_loadd(1, t->c + 16, c_bytes);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+    }
+    for (int64_t i = 0; i < squares; i++, b += CM_BF16_K * CM_BF16_NR) {
+        _tile_loadd(4, t->a + square_at(t, i), a_bytes);
         _tile_loadd(6, b, ROW_BYTES);
         _tile_loadd(7, b + HALF, ROW_BYTES);
         ahead = ask(ahead, t->ahead_lines);

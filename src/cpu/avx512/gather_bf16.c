@@ -17,7 +17,8 @@ void cm_bf16_gather_line__avx512(const cm_bf16_line *l, int64_t first, int64_t n
                                  uint16_t *to, int64_t ld)
 {
     const int64_t c = l->channels;
-    const __mmask32 here = first_of(cm_min_i64(room, 32)), behind = first_of(cm_max_i64(0, room - 32));
+    const __mmask32 here = first_of(cm_min_i64(room, 32)),
+                    behind = first_of(cm_max_i64(0, room - 32));
     /* What is masked is not read: a window may begin before its line. */
     uintptr_t from = (uintptr_t)l->x + (uintptr_t)(first * c * 2);
     for (int64_t i = 0; i < n; i++, first += l->stride, to += ld) {

@@ -48,7 +48,8 @@ INLINE void run_tile(int m, const cm_bf16_tile *t)
                 acc[s][i][j] = _mm512_setzero_ps();
         }
     }
-    for (int64_t l = 0; l < t->k; b += HALF) { /* k is a multiple of 32 */
+    for (int64_t q = 0; q < t->k / CM_BF16_K; q++, b += HALF) {
+        int64_t l = t->at ? t->at[q] : q * CM_BF16_K;
         for (int i = 0; i < 4; i++, l += 8) {
             UNROLL
             for (int u = 0; u < 4; u++, b += 32)
@@ -63,7 +64,10 @@ INLINE void run_tile(int m, const cm_bf16_tile *t)
             UNROLL
             for (int s = 1; s < sets; s++)
                 sum = _mm512_add_ps(sum, acc[s][i][j]);
-            _mm512_storeu_ps(t->c + i * t->ldc + j * 16, sum);
+            float *c = t->c + i * t->ldc + j * 16;
+            if (t->add)
+                sum = _mm512_add_ps(sum, _mm512_loadu_ps(c));
+            _mm512_storeu_ps(c, sum);
         }
     }
 }

@@ -165,6 +165,10 @@ static void places_of_extremes(void **state)
     CHECKF(-1e300, -1e300, 0, 0, "x: f32[3,50]\ny = ArgMax(x) {axis=-1}\nreturn y\n");
     CHECKF(1e300, 1e300, 0, 0, "x: f16[9,40]\ny = ArgMin(x) {axis=0}\nreturn y\n");
     CHECKF(-2, 2, 7, 0, "x: f16[40,70]\ny = ArgMax(x) {axis=0}\nreturn y\n");
+    CHECKF(-2, 2, 900, 0, "x: f16[3,301,24]\ny = ArgMax(x) {axis=1}\nreturn y\n");
+    CHECKF(-2, 2, 0, 0, "x: i8[2,517,40]\ny = ArgMin(x) {axis=1, select_last_index=1}\nreturn y\n");
+    CHECKF(-2, 2, 0, 0, "x: u8[4099,8]\ny = ArgMax(x) {axis=0}\nreturn y\n");
+    CHECKF(0, 0, 0, 0, "x: f32[6000,4]\ny = ArgMin(x) {axis=0, select_last_index=1}\nreturn y\n");
 }
 
 int main(void)

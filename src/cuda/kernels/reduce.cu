@@ -75,6 +75,22 @@ DEVICE bool wins(SUM x, position at, SUM y, position y_at)
     return nan || (!y_nan && (KIND == ARG_MAX ? x > y : x < y));
 }
 
+// The more extreme of two, NaN being the most; of equals either.
+DEVICE NUMBER extreme_of(NUMBER x, NUMBER y)
+{
+#if __CUDA_ARCH__ >= 800
+    if constexpr (sizeof(NUMBER) == 4) {
+        float r;
+        if (KIND == ARG_MAX || KIND == MAX)
+            asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"((float)x), "f"((float)y));
+        else
+            asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"((float)x), "f"((float)y));
+        return (NUMBER)r;
+    }
+#endif
+    return y != y || (KIND == ARG_MAX || KIND == MAX ? y > x : y < x) ? y : x;
+}
+
 DEVICE void join_exps(folded &a, NUMBER top, SUM v)
 {
     if (top != top || a.top != a.top) {
@@ -94,10 +110,8 @@ DEVICE void join(folded &a, const folded &b)
     } else if (IS_ARG) {
         if (wins(b.v, b.at, a.v, a.at))
             a = b;
-    } else if (KIND == MAX) {
-        a.v = b.v > a.v || b.v != b.v ? b.v : a.v;
-    } else if (KIND == MIN) {
-        a.v = b.v < a.v || b.v != b.v ? b.v : a.v;
+    } else if (KIND == MAX || KIND == MIN) {
+        a.v = (SUM)extreme_of((NUMBER)a.v, (NUMBER)b.v);
     } else if (KIND == PROD) {
         a.v *= b.v;
     } else {
@@ -132,6 +146,14 @@ DEVICE void fold(folded &a, NUMBER x, position at)
     if (KIND == L1)
         b.v = b.v < 0 ? -b.v : b.v;
     join(a, b);
+}
+
+DEVICE folded from_lane(const folded &f, int d)
+{
+    folded other;
+    other.v = __shfl_xor_sync(~0u, f.v, d);
+    other.at = __shfl_xor_sync(~0u, f.at, d);
+    return other;
 }
 
 DEVICE void finish(const arguments &a, const folded &f, const i64 *after_at, i64 to)
@@ -192,12 +214,8 @@ extern "C" __global__ void __launch_bounds__(256) reduce_join(const __grid_const
         for (u64 part = lane; part < a.parts; part += 32)
             join(f, a.partial[o * a.parts + part]);
 #pragma unroll
-        for (int d = 16; d > 0; d /= 2) {
-            folded other;
-            other.v = __shfl_xor_sync(~0u, f.v, d);
-            other.at = __shfl_xor_sync(~0u, f.at, d);
-            join(f, other);
-        }
+        for (int d = 16; d > 0; d /= 2)
+            join(f, from_lane(f, d));
         if (lane == 0) {
             place p;
             find_kept<1>(a, (index)o, p);
@@ -218,8 +236,8 @@ template <mode M, int N, class E> DEVICE void read(const E *p, i64 stride, E *to
     }
 }
 
-// Elements j, j + Y, ...: U at a time, of N each, as the program has them.
-template <int N, int U>
+// Elements j, j + STEP, ...: U at a time, of N each, as the program has them.
+template <int N, int U, int STEP = Y>
 DEVICE void load_some(const arguments &a, const place &p, index j, NUMBER (*to)[N])
 {
 #define RAW(slot, k, E, m) E raw##slot[U][N];
@@ -227,7 +245,7 @@ DEVICE void load_some(const arguments &a, const place &p, index j, NUMBER (*to)[
 #pragma unroll
     for (int u = 0; u < U; u++) {
         i64 at[N_INPUTS];
-        index rest = j + u * Y;
+        index rest = j + u * STEP;
 #pragma unroll
         for (int k = 0; k < N_INPUTS; k++)
             at[k] = p.in[k];
@@ -272,23 +290,52 @@ template <int N, int U> DEVICE void fold_some(const arguments &a, const place &p
                  COLUMNS ? (position)(j + u * Y) : (position)(j + u * Y) * N + i);
 }
 
-#if !COLUMNS
-// The more extreme of two, NaN being the most; of equals either.
-DEVICE NUMBER extreme_of(NUMBER x, NUMBER y)
+#if COLUMNS
+// U elements from j on, of those before `end`, for each of N outputs. Of an extreme, f.at is the first of those that it is among.
+template <int N, int U> DEVICE void fold_batch(const arguments &a, const place &p, index j, index end, folded *f)
 {
-#if __CUDA_ARCH__ >= 800
-    if constexpr (sizeof(NUMBER) == 4) {
-        float r;
-        if (KIND == ARG_MAX)
-            asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"((float)x), "f"((float)y));
-        else
-            asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"((float)x), "f"((float)y));
-        return (NUMBER)r;
+    if ((u64)j + U <= end) {
+        NUMBER x[U][N];
+        load_some<N, U, 1>(a, p, j, x);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            NUMBER most = x[0][i];
+#pragma unroll
+            for (int u = 1; u < U; u++)
+                most = extreme_of(most, x[u][i]);
+            fold_arg(f[i], (SUM)most, (position)j);
+        }
+        return;
     }
-#endif
-    return y != y || (KIND == ARG_MAX ? y > x : y < x) ? y : x;
+    for (index k = j; k < end; k++) {
+        NUMBER x[1][N];
+        load_some<N, 1>(a, p, k, x);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            fold_arg(f[i], (SUM)x[0][i], (position)j);
+    }
 }
 
+// From there to its place; p is of the output itself.
+template <int U> DEVICE void find_in_batch(const arguments &a, const place &p, index end, folded &f)
+{
+    if (f.at < 0)
+        return;
+    const index first = (index)f.at;
+    NUMBER x[U][1];
+    int at = 0;
+#pragma unroll
+    for (int u = 0; u < U; u++)
+        load_some<1, 1>(a, p, (u64)first + u < end ? first + u : first, x + u);
+#pragma unroll
+    for (int k = 0; k < U; k++) {
+        const int u = LAST ? k : U - 1 - k;
+        const bool same = (SUM)x[u][0] == f.v || (f.v != f.v && x[u][0] != x[u][0]);
+        at = same && (u64)first + u < end ? u : at;
+    }
+    f.at += at;
+}
+#else
 // Runs j, j + Y, ...: U at a time. Of an extreme, f.at is the run that it is in.
 template <int N, int U> DEVICE void fold_runs(const arguments &a, const place &p, index j, folded &f)
 {
@@ -321,33 +368,76 @@ template <int N> DEVICE void find_in_run(const arguments &a, const place &p, fol
 }
 #endif
 
+// What is at the end of output i of those of p, the o-th of all.
+DEVICE void end_output(const arguments &a, const place &p, int i, u64 o, const folded &f)
+{
+    if (PARTS) {
+        a.partial[o * a.parts + blockIdx.y] = f;
+        return;
+    }
+    i64 after_at[N_AFTER + 1];
+#pragma unroll
+    for (int k = 0; k < N_AFTER; k++)
+        after_at[k] = p.after[k] + i * a.after[k].kept[KEPT - 1];
+    finish(a, f, after_at, p.to + i * a.out.kept[KEPT - 1]);
+}
+
+#if COLUMNS
+// Of the Y threads of N outputs, which then share the outputs: those of one warp first.
+template <int N, int U>
+DEVICE void end_columns(const arguments &a, const place &p, int lane, int output, u64 o, u64 units, index end, folded *f)
+{
+    const int at_once = N < 8 ? N : 8, deep = X < 32 ? 8 : Y, own = X < 32 ? (int)threadIdx.x / 32 : lane;
+    __shared__ folded room[at_once][deep][X];
+#pragma unroll
+    for (int d = X; d < 32; d *= 2)
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            join(f[i], from_lane(f[i], d));
+#pragma unroll
+    for (int from = 0; from < N; from += at_once) {
+        __syncthreads(); // what was there has been read
+        if (X >= 32 || threadIdx.x % 32 < X)
+#pragma unroll
+            for (int i = 0; i < at_once; i++)
+                room[i][own][output] = f[from + i];
+        __syncthreads();
+        for (int i = lane; i < at_once && o < units; i += Y) {
+            folded all = room[i][0][output];
+#pragma unroll
+            for (int k = 1; k < deep; k++)
+                join(all, room[i][k][output]);
+            if (IS_ARG) {
+                place own_place = p;
+#pragma unroll
+                for (int k = 0; k < N_INPUTS; k++)
+                    own_place.in[k] += (from + i) * a.in[k].kept[KEPT - 1];
+                find_in_batch<U>(a, own_place, end, all);
+            }
+            end_output(a, p, from + i, o * N + from + i, all);
+        }
+    }
+}
+#else
 // Of the Y threads of an output; the result is the first one's.
 DEVICE void join_threads(folded &f, int lane, int output)
 {
-    __shared__ folded room[256];
-    if (Y == 1)
-        return;
-    if (!COLUMNS) {
+    __shared__ folded room[256 / 32];
 #pragma unroll
-        for (int d = (Y < 32 ? Y : 32) / 2; d > 0; d /= 2) {
-            folded other;
-            other.v = __shfl_xor_sync(~0u, f.v, d);
-            other.at = __shfl_xor_sync(~0u, f.at, d);
-            join(f, other);
-        }
-        if (Y <= 32)
-            return;
-    }
-    const int n = COLUMNS ? Y : Y / 32, apart = COLUMNS ? X : 1;
-    const int first = COLUMNS ? output : output * (Y / 32);
+    for (int d = (Y < 32 ? Y : 32) / 2; d > 0; d /= 2)
+        join(f, from_lane(f, d));
+    if (Y <= 32)
+        return;
+    const int n = Y / 32, first = output * n;
     __syncthreads(); // what was there has been read
-    if (COLUMNS || lane % 32 == 0)
-        room[first + (COLUMNS ? lane : lane / 32) * apart] = f;
+    if (lane % 32 == 0)
+        room[first + lane / 32] = f;
     __syncthreads();
     if (lane == 0)
         for (int i = 1; i < n; i++)
-            join(f, room[first + i * apart]);
+            join(f, room[first + i]);
 }
+#endif
 
 template <int N> DEVICE void reduce_with(const arguments &a)
 {
@@ -374,26 +464,27 @@ template <int N> DEVICE void reduce_with(const arguments &a)
                 fold_runs<N, 1>(a, p, j, f[0]);
             find_in_run<N>(a, p, f[0]);
         }
+#else
+        if (IS_ARG && Y > 1 && o < units)
+            for (j = begin + lane * many; j < end; j += many * Y)
+                fold_batch<N, many>(a, p, j, end, f);
 #endif
         for (; o < units && (u64)j + (many - 1) * Y < end; j += many * Y)
             fold_some<N, many>(a, p, j, f);
         for (; o < units && j < end; j += Y)
             fold_some<N, 1>(a, p, j, f);
+#if COLUMNS
+        if constexpr (Y > 1)
+            end_columns<N, many>(a, p, lane, output, o, units, end, f);
+        else if (o < units)
 #pragma unroll
-        for (int i = 0; i < outputs; i++) {
-            join_threads(f[i], lane, output);
-            if (o >= units || lane != 0)
-                continue;
-            if (PARTS) {
-                a.partial[(o * outputs + i) * a.parts + blockIdx.y] = f[i];
-                continue;
-            }
-            i64 after_at[N_AFTER + 1];
-#pragma unroll
-            for (int k = 0; k < N_AFTER; k++)
-                after_at[k] = p.after[k] + i * a.after[k].kept[KEPT - 1];
-            finish(a, f[i], after_at, p.to + i * a.out.kept[KEPT - 1]);
-        }
+            for (int i = 0; i < N; i++)
+                end_output(a, p, i, o * N + i, f[i]);
+#else
+        join_threads(f[0], lane, output);
+        if (o < units && lane == 0)
+            end_output(a, p, 0, o, f[0]);
+#endif
     }
 }
 

@@ -134,6 +134,16 @@ static const char *const texts[] = {
     "x: f16[16,16384,512]\n@s = f16[512] random 1\n@b = f16[512] random 2\n"
     "y = LayerNormalization(x, @s, @b)\nreturn y\n",
     "x: f32[512,131072]\ny = Softmax(x)\nreturn y\n",
+    "x: f16[4096,32000]\ny = LogSoftmax(x)\nreturn y\n",
+    "x: f16[2048,50257]\ny = Softmax(x)\nreturn y\n",
+    "x: f32[8,21,512,512]\ny = Softmax(x) {axis=1}\nreturn y\n",
+    "x: f16[256,1000,196]\ny = Softmax(x) {axis=1}\nreturn y\n",
+    "x: f16[8192,16384]\n@s = f16[16384] random 1\n@b = f16[16384] random 2\n"
+    "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+    "x: f16[16,128,128,320]\n@s = f16[320] random 1\n@b = f16[320] random 2\n"
+    "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, groups=32}\nreturn y\n",
+    "x: f16[64,1024,1024]\n@a = i64[1] {1}\ny = ReduceMean(x, @a)\nreturn y\n",
+    "x: f16[64,1024,1024]\n@a = i64[1] {1}\ny = ReduceMax(x, @a)\nreturn y\n",
     RESIZED(f16, 8, 256, 64, 64, NEAREST),
     RESIZED(f32, 8, 256, 64, 64, NEAREST),
     RESIZED(f16, 8, 256, 64, 64, "mode=\"linear\""),

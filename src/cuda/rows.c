@@ -26,7 +26,7 @@ typedef struct {
     cm_rows_args args;
 } state;
 
-static int vector_of(const cm_problem *p)
+int cm_cuda_rows_vector(const cm_problem *p)
 {
     const cm_rows *r = &p->as.rows;
     return 16 / (int)cm_dtype_size(p->in[r->embed ? r->word : 0]->dtype);
@@ -41,12 +41,12 @@ static int cluster_of(const cm_knobs *k)
 static int held_by(const cm_problem *p, const cm_knobs *k)
 {
     int cluster = cluster_of(k), most = cluster > 1 ? MOST_CLUSTER_ELEMS : MOST_HELD_ELEMS;
-    int64_t vector = vector_of(p);
+    int64_t vector = cm_cuda_rows_vector(p);
     int64_t held = cm_ceil_div(p->as.rows.cols, vector * k->v[0] * cluster);
     return held * vector <= most ? (int)held : 0;
 }
 
-static const char *place(const cm_problem *p, cm_rows_args *a)
+const char *cm_cuda_rows_place_any(const cm_problem *p, cm_rows_args *a)
 {
     bool last;
     if (p->as.rows.kind != CM_ROWS_GROUP_NORM)
@@ -63,7 +63,7 @@ static const char *reject(const cm_problem *p)
         return why;
     if (p->as.rows.cols >= INT32_MAX)
         return "rows are too long";
-    why = place(p, &a);
+    why = cm_cuda_rows_place_any(p, &a);
     if (why)
         return why;
     if (p->as.rows.kind == CM_ROWS_GROUP_NORM && !held_by(p, &(cm_knobs){{MOST_THREADS}}))
@@ -74,7 +74,7 @@ static const char *reject(const cm_problem *p)
 /* Elements that a thread of one row best holds. */
 static int64_t best_held(const cm_problem *p)
 {
-    return MOST_HELD_BYTES / 16 * vector_of(p);
+    return MOST_HELD_BYTES / 16 * cm_cuda_rows_vector(p);
 }
 
 /* As few threads as hold a row; more where there are few rows, but no more than a warp, which needs no barriers, if one holds them. */
@@ -83,7 +83,8 @@ static int knobs(const cm_problem *p, cm_knobs *out)
     const cm_rows *r = &p->as.rows;
     cm_gpu_facts facts;
     cm_gpu_facts_of(&p->target, &facts);
-    int64_t vector = vector_of(p), threads = 4, wanted = (int64_t)facts.multiprocessors * 512;
+    int64_t vector = cm_cuda_rows_vector(p), threads = 4,
+            wanted = (int64_t)facts.multiprocessors * 512;
     int64_t most = best_held(p), enough = r->cols <= WARP * MOST_HELD_ELEMS ? WARP : MOST_THREADS;
     while (threads < MOST_THREADS &&
            (r->cols > threads * most ||
@@ -106,7 +107,7 @@ static const char *reject_clusters(const cm_problem *p)
         return "rows are short";
     if (!held_by(p, &(cm_knobs){{MOST_THREADS, MOST_CLUSTER}}))
         return "rows are too long for a cluster";
-    why = place(p, &a);
+    why = cm_cuda_rows_place_any(p, &a);
     return why ? why : a.at_x.col != 1 ? "elements of rows are apart" : NULL;
 }
 
@@ -130,11 +131,13 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     cm_rows_args a;
     cm_gpu_facts_of(&p->target, &facts);
     double bytes = cm_cuda_rows_bytes(p), fast = 0.85;
-    (void)place(p, &a);
+    (void)cm_cuda_rows_place_any(p, &a);
     if (a.at_x.col != 1 || a.at_y.col != 1)
         fast = 0.15;
-    else if (p->as.rows.cols % vector_of(p) != 0)
+    else if (p->as.rows.cols % cm_cuda_rows_vector(p) != 0)
         fast = 0.6;
+    else if (k->v[0] == MOST_THREADS && cm_cuda_rows_vector(p) > 4) /* few of them at once */
+        fast = 0.72;
     if (cluster_of(k) > 1) /* blocks wait for one another */
         fast = cm_dtype_size(p->in[0]->dtype) > 2 ? 0.65 : 0.5;
     if (!held_by(p, k))
@@ -146,11 +149,10 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     return facts.launch_ns + row + bytes / facts.read_gbs / fast;
 }
 
-/* Do vectors fit all that is read and written along rows, as far as strides tell? */
-static bool takes_vectors(const cm_problem *p, const cm_rows_args *a)
+bool cm_cuda_rows_take_vectors(const cm_problem *p, const cm_rows_args *a)
 {
     const cm_rows_place *all[] = {&a->at_x, &a->at_y, &a->at_sum};
-    int64_t vector = vector_of(p);
+    int64_t vector = cm_cuda_rows_vector(p);
     if (a->cols % vector != 0)
         return false;
     for (int t = 0; t < 2 + (p->as.rows.sum >= 0); t++) {
@@ -175,8 +177,9 @@ static bool has_constant_factors(const cm_problem *p)
     return (r->scale < 0 || p->constant[r->scale]) && (r->bias < 0 || p->constant[r->bias]);
 }
 
-static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_rows_args *a,
-                         const cm_knobs *k, bool vectors, const char *entry, const cm_kernel **out)
+cm_status cm_cuda_rows_compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_rows_args *a,
+                               const cm_knobs *k, bool vectors, const char *entry,
+                               const cm_kernel **out)
 {
     int held = held_by(p, k), threads = k->v[0], cluster = cluster_of(k);
     cm_buf b;
@@ -186,8 +189,8 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
         &b,
         "#define VECTORS %d\n#define THREADS %d\n#define ROWS %d\n#define HELD %d\n"
         "#define CLUSTER %d\n#define WHOLE_CHANNELS %d\n#define FULL %d\n#define CONSTANT %d\n",
-        vectors, threads, rows_of(threads), held, cluster, a->space % vector_of(p) == 0,
-        vectors && p->as.rows.cols == (int64_t)held * vector_of(p) * threads * cluster,
+        vectors, threads, rows_of(threads), held, cluster, a->space % cm_cuda_rows_vector(p) == 0,
+        vectors && p->as.rows.cols == (int64_t)held * cm_cuda_rows_vector(p) * threads * cluster,
         has_constant_factors(p));
     return cm_gpu_kernel_with(cx, d, &b, (cm_kernel_text){.file = "rows", .entry = entry}, 0, out);
 }
@@ -210,22 +213,22 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     state *s = cm_new(arena, state);
     if (!s)
         return cm_fail_memory(cx);
-    (void)place(p, &s->args);
+    (void)cm_cuda_rows_place_any(p, &s->args);
     set_tables(p, &s->args);
     int64_t teams = cm_min_i64(INT32_MAX / cluster, cm_ceil_div(p->as.rows.rows, rows));
     s->grid = (cm_grid){.blocks = {(unsigned)(teams * cluster)},
                         .threads = {(unsigned)(threads * rows)},
                         .cluster = (unsigned)cluster,
                         .overlaps = true};
-    if (takes_vectors(p, &s->args))
-        CM_TRY(compile(cx, d, p, &s->args, k, true, "rows", &s->vectors));
+    if (cm_cuda_rows_take_vectors(p, &s->args))
+        CM_TRY(cm_cuda_rows_compile(cx, d, p, &s->args, k, true, "rows", &s->vectors));
     if (p->as.rows.mask_index >= 0)
-        CM_TRY(compile(cx, d, p, &s->args, k, false, "count_mask", &s->count));
+        CM_TRY(cm_cuda_rows_compile(cx, d, p, &s->args, k, false, "count_mask", &s->count));
     *out = s;
-    return compile(cx, d, p, &s->args, k, false, "rows", &s->scalars);
+    return cm_cuda_rows_compile(cx, d, p, &s->args, k, false, "rows", &s->scalars);
 }
 
-static bool is_aligned(const cm_rows_args *a)
+bool cm_cuda_rows_are_aligned(const cm_rows_args *a)
 {
     uintptr_t any = (uintptr_t)a->x | (uintptr_t)a->skip | (uintptr_t)a->third |
                     (uintptr_t)a->scale | (uintptr_t)a->bias | (uintptr_t)a->y | (uintptr_t)a->sum;
@@ -250,7 +253,7 @@ static cm_status run(const cm_run *r)
     cm_cuda_rows_point(r, &a);
     if (s->count)
         CM_TRY(count_mask(r, s->count));
-    const cm_kernel *kernel = s->vectors && is_aligned(&a) ? s->vectors : s->scalars;
+    const cm_kernel *kernel = s->vectors && cm_cuda_rows_are_aligned(&a) ? s->vectors : s->scalars;
     return cm_gpu_launch(r, kernel, &s->grid, (void *[]){&a});
 }
 
@@ -269,9 +272,17 @@ const cm_tactic cm_cuda_rows_tactics[] = {
      .cost = cost,
      .ready = ready,
      .run = run},
+    {.name = "cuda_rows_kept",
+     .level = 800,
+     .reject = cm_cuda_kept_reject,
+     .knobs = cm_cuda_kept_knobs,
+     .cost = cm_cuda_kept_cost,
+     .ready = cm_cuda_kept_ready,
+     .run = cm_cuda_kept_run},
     {.name = "cuda_rows_side_by_side",
      .level = 750,
      .reject = cm_cuda_lanes_reject,
+     .knobs = cm_cuda_lanes_knobs,
      .cost = cm_cuda_lanes_cost,
      .ready = cm_cuda_lanes_ready,
      .run = cm_cuda_lanes_run},
@@ -282,5 +293,12 @@ const cm_tactic cm_cuda_rows_tactics[] = {
      .workspace = cm_cuda_groups_workspace,
      .ready = cm_cuda_groups_ready,
      .run = cm_cuda_groups_run},
+    {.name = "cuda_rows_in_units",
+     .level = 750,
+     .reject = cm_cuda_units_reject,
+     .cost = cm_cuda_units_cost,
+     .workspace = cm_cuda_units_workspace,
+     .ready = cm_cuda_units_ready,
+     .run = cm_cuda_units_run},
 };
 const int cm_cuda_rows_count = CM_COUNT(cm_cuda_rows_tactics);

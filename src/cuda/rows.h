@@ -41,6 +41,17 @@ const char *cm_cuda_rows_reject(const cm_problem *p);
 const char *cm_cuda_rows_place(const cm_problem *p, int lanes, cm_rows_args *a);
 /* The same for groups of channels, which `last` says are innermost. rows_group.c */
 const char *cm_cuda_rows_place_groups(const cm_problem *p, cm_rows_args *a, bool *last);
+/* The one or the other. rows.c */
+const char *cm_cuda_rows_place_any(const cm_problem *p, cm_rows_args *a);
+/* Elements of the input in 16 bytes. */
+int cm_cuda_rows_vector(const cm_problem *p);
+/* Do vectors fit all that is read and written along rows, as far as strides tell; and all pointers of a run? */
+bool cm_cuda_rows_take_vectors(const cm_problem *p, const cm_rows_args *a);
+bool cm_cuda_rows_are_aligned(const cm_rows_args *a);
+/* The kernel of rows that registers hold or that are read twice: k as rows.c has it. */
+cm_status cm_cuda_rows_compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_rows_args *a,
+                               const cm_knobs *k, bool vectors, const char *entry,
+                               const cm_kernel **out) CM_MUST_USE;
 /* Definitions that every kernel of rows wants. */
 void cm_cuda_rows_text(cm_buf *b, const cm_problem *p, const cm_rows_args *a);
 /* The pointers of a run. */
@@ -48,8 +59,15 @@ void cm_cuda_rows_point(const cm_run *r, cm_rows_args *a);
 /* Bytes that pass through memory once. */
 double cm_cuda_rows_bytes(const cm_problem *p);
 
-/* The functions of the tactics for rows side by side (rows_lanes.c) and groups in parts (rows_group.c). */
+/* The functions of the tactic for long rows (rows_kept.c), those for rows side by side (rows_lanes.c) and groups in parts (rows_group.c; by vectors: rows_units.c). */
+const char *cm_cuda_kept_reject(const cm_problem *p);
+int cm_cuda_kept_knobs(const cm_problem *p, cm_knobs *out);
+double cm_cuda_kept_cost(const cm_problem *p, const cm_knobs *k);
+cm_status cm_cuda_kept_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                             const cm_knobs *k, const void **state) CM_MUST_USE;
+cm_status cm_cuda_kept_run(const cm_run *r) CM_MUST_USE;
 const char *cm_cuda_lanes_reject(const cm_problem *p);
+int cm_cuda_lanes_knobs(const cm_problem *p, cm_knobs *out);
 double cm_cuda_lanes_cost(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_lanes_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                               const cm_knobs *k, const void **state) CM_MUST_USE;
@@ -59,6 +77,15 @@ double cm_cuda_groups_cost(const cm_problem *p, const cm_knobs *k);
 size_t cm_cuda_groups_workspace(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_groups_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                                const cm_knobs *k, const void **state) CM_MUST_USE;
+/* For pointers that vectors do not fit. */
+cm_status cm_cuda_groups_ready_narrow(cm_ctx *cx, cm_device *d, cm_arena *arena,
+                                      const cm_problem *p, const void **state) CM_MUST_USE;
 cm_status cm_cuda_groups_run(const cm_run *r) CM_MUST_USE;
+const char *cm_cuda_units_reject(const cm_problem *p);
+double cm_cuda_units_cost(const cm_problem *p, const cm_knobs *k);
+size_t cm_cuda_units_workspace(const cm_problem *p, const cm_knobs *k);
+cm_status cm_cuda_units_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                              const cm_knobs *k, const void **state) CM_MUST_USE;
+cm_status cm_cuda_units_run(const cm_run *r) CM_MUST_USE;
 
 #endif

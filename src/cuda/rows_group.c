@@ -113,11 +113,15 @@ size_t cm_cuda_groups_workspace(const cm_problem *p, const cm_knobs *k)
 
 double cm_cuda_groups_cost(const cm_problem *p, const cm_knobs *k)
 {
+    enum { BEGIN_NS = 5000 };
+    cm_rows_args a;
+    bool last = false;
     (void)k;
     cm_gpu_facts facts;
     cm_gpu_facts_of(&p->target, &facts);
-    double bytes = cm_cuda_rows_bytes(p);
-    return 3 * facts.launch_ns + 2000 + bytes / facts.read_gbs / 0.6;
+    (void)cm_cuda_rows_place_groups(p, &a, &last);
+    double fast = last ? 0.2 : 0.55;
+    return 3 * facts.launch_ns + BEGIN_NS + cm_cuda_rows_bytes(p) / facts.read_gbs / fast;
 }
 
 enum { MOMENTS, JOIN, APPLY, STAGES };
@@ -149,10 +153,9 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
     return st;
 }
 
-cm_status cm_cuda_groups_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
-                               const cm_knobs *k, const void **out)
+static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p, bool vectors,
+                       const void **out)
 {
-    (void)k;
     state *s = cm_new(arena, state);
     if (!s)
         return cm_fail_memory(cx);
@@ -161,12 +164,25 @@ cm_status cm_cuda_groups_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const 
     divide(p, a, s->last);
     s->width = 16 / (int)cm_dtype_size(p->in[0]->dtype);
     int64_t run = s->last ? a->channels : a->cols;
-    bool fits =
-        run % s->width == 0 && a->at_x.outer[0] % s->width == 0 && a->at_y.outer[0] % s->width == 0;
+    bool fits = vectors && run % s->width == 0 && a->at_x.outer[0] % s->width == 0 &&
+                a->at_y.outer[0] % s->width == 0;
     if (fits)
         CM_TRY(compile(cx, d, p, a, s->last, s->width, s->wide));
     *out = s;
     return compile(cx, d, p, a, s->last, 1, s->narrow);
+}
+
+cm_status cm_cuda_groups_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                               const cm_knobs *k, const void **out)
+{
+    (void)k;
+    return ready(cx, d, arena, p, true, out);
+}
+
+cm_status cm_cuda_groups_ready_narrow(cm_ctx *cx, cm_device *d, cm_arena *arena,
+                                      const cm_problem *p, const void **out)
+{
+    return ready(cx, d, arena, p, false, out);
 }
 
 cm_status cm_cuda_groups_run(const cm_run *r)

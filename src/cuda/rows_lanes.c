@@ -3,15 +3,18 @@
 #include "base/size.h"
 #include "cuda/rows.h"
 
-enum { FEW_WAYS = 8, MOST_WAYS = 16, LANES = 32, FEW_HELD = 32, MOST_HELD = 64 };
+enum { WARPS = 8, MOST_WAYS = 64, MOST_HELD = 64, MOST_HELD_BYTES = 128 };
+/* Knob 0: threads of a warp along neighbours; 1: warps that share rows; 2: neighbours of a thread. */
+enum { ACROSS, DEEP, SIDE };
 enum {
     READ_NS = 600,
     WALK_NS = 100
 }; /* a first read; each of a walk over elements that are not held */
 
 typedef struct {
-    const cm_kernel *kernel;
-    cm_grid grid;
+    const cm_kernel *kernel, *narrow; /* narrow: for pointers that others do not fit */
+    cm_grid grid, narrow_grid;
+    size_t align;
     cm_rows_args args;
 } state;
 
@@ -45,61 +48,118 @@ const char *cm_cuda_lanes_reject(const cm_problem *p)
     return cm_cuda_rows_place(p, lanes, &a);
 }
 
-/* Threads to a row: more of them where one could not hold its share. */
-static int ways_of(const cm_problem *p)
+/* Neighbours that one thread has: as many as 16 bytes hold and everything's strides and number allow. */
+static int side_of(const cm_problem *p, const cm_rows_args *a)
 {
-    int ways = FEW_WAYS;
-    while (ways < MOST_WAYS && p->as.rows.cols > ways * FEW_HELD)
-        ways *= 2;
-    return ways;
+    int side = 16 / (int)cm_dtype_size(p->in[0]->dtype);
+    const cm_rows_place *all[] = {&a->at_x, &a->at_y};
+    for (int t = 0; t < CM_COUNT(all); t++) {
+        if (all[t]->side != 1)
+            return 1;
+        int64_t any = a->lanes | all[t]->col;
+        for (int i = 0; i < a->n_outer; i++)
+            any |= all[t]->outer[i];
+        while (any % side != 0)
+            side /= 2;
+    }
+    return side;
+}
+
+static int ways_of(const cm_knobs *k)
+{
+    return 32 / k->v[ACROSS] * k->v[DEEP];
 }
 
 /* Registers for the elements of a thread, few different numbers so that kernels are few; 0: too many. */
-static int held_of(const cm_problem *p)
+static int held_of(const cm_problem *p, const cm_knobs *k)
 {
-    int64_t each = cm_ceil_div(p->as.rows.cols, ways_of(p)), held = 1;
+    int64_t each = cm_ceil_div(p->as.rows.cols, ways_of(k)), held = 1;
+    int64_t bytes = k->v[SIDE] * (int64_t)cm_dtype_size(p->in[0]->dtype);
     while (held < each)
-        held += held < FEW_HELD ? held : FEW_HELD / 2;
-    return held <= MOST_HELD ? (int)held : 0;
+        held += held < 4 ? 1 : held < 8 ? 2 : held < 32 ? 4 : 16;
+    return held <= MOST_HELD && held * cm_max_i64(bytes, 4) <= MOST_HELD_BYTES ? (int)held : 0;
+}
+
+/* As many neighbours as fit, ways within a warp where those are enough. */
+int cm_cuda_lanes_knobs(const cm_problem *p, cm_knobs *out)
+{
+    enum { MOST_SETTINGS = 3 };
+    static const int shapes[][2] = {{4, 1}, {8, 1}, {8, 2}, {32, 8}, {8, 4}, {8, 8}, {4, 8}};
+    cm_rows_args a;
+    int n = 0;
+    (void)cm_cuda_rows_place(p, lane_axis(p), &a);
+    for (int side = side_of(p, &a); side >= 1 && n == 0; side /= 2)
+        for (int i = 0; i < CM_COUNT(shapes) && n < MOST_SETTINGS; i++) {
+            cm_knobs k = {{shapes[i][0], shapes[i][1], side}};
+            if (held_of(p, &k))
+                out[n++] = k;
+        }
+    if (n == 0)
+        out[n++] = (cm_knobs){{8, 8, side_of(p, &a)}};
+    return n;
+}
+
+static int64_t tiles_of(const cm_rows_args *a, const cm_knobs *k)
+{
+    int64_t tile = k->v[ACROSS] * (WARPS / k->v[DEEP]) * k->v[SIDE];
+    return a->rows * cm_ceil_div(a->lanes, tile);
 }
 
 double cm_cuda_lanes_cost(const cm_problem *p, const cm_knobs *k)
 {
-    (void)k;
     cm_gpu_facts facts;
     cm_rows_args a;
     cm_gpu_facts_of(&p->target, &facts);
     (void)cm_cuda_rows_place(p, lane_axis(p), &a);
     bool soft = p->as.rows.kind == CM_ROWS_SOFTMAX || p->as.rows.kind == CM_ROWS_LOG_SOFTMAX;
-    double walks = held_of(p) ? 1 : soft ? 3 : 4, each = (double)a.cols / ways_of(p);
-    double blocks = (double)a.rows * (double)cm_ceil_div(a.lanes, LANES);
-    double used = blocks * ways_of(p) / (facts.multiprocessors * 24.0);
-    double fast = 0.75 * (a.lanes >= LANES ? 1 : (double)a.lanes / LANES) * (used < 1 ? used : 1);
-    double times = (held_of(p) ? 1 : 1.6) * (a.at_y.side != 1 ? 4 : 1);
-    double alone = 2 * READ_NS + each * (held_of(p) ? 20 : walks * WALK_NS);
+    int held = held_of(p, k);
+    double walks = held ? 1 : soft ? 3 : 4, each = (double)a.cols / ways_of(k);
+    int64_t line = k->v[ACROSS] * (WARPS / k->v[DEEP]) * k->v[SIDE];
+    double filled = (double)a.lanes / (double)(cm_ceil_div(a.lanes, line) * line);
+    double used = (double)tiles_of(&a, k) * WARPS / (facts.multiprocessors * 24.0);
+    double fast = (k->v[DEEP] > 1 ? 0.75 : 0.85) * filled * (used < 1 ? used : 1);
+    double times = (held ? 1 : 1.6) * (a.at_y.side != 1 ? 4 : 1);
+    double alone = 2 * READ_NS + each * (held ? 20 : walks * WALK_NS);
     double memory = cm_cuda_rows_bytes(p) * times / facts.read_gbs / fast;
     return facts.launch_ns + 1000 + (memory > alone ? memory : alone);
+}
+
+static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_rows_args *a,
+                         const cm_knobs *k, const cm_kernel **out)
+{
+    cm_buf b;
+    cm_buf_init(&b, cx->allocator);
+    cm_cuda_rows_text(&b, p, a);
+    cm_buf_printf(&b,
+                  "#define ACROSS %d\n#define DEEP %d\n#define SIDE %d\n#define WARPS %d\n"
+                  "#define HELD %d\n",
+                  k->v[ACROSS], k->v[DEEP], k->v[SIDE], WARPS, held_of(p, k));
+    return cm_gpu_kernel_with(
+        cx, d, &b, (cm_kernel_text){.file = "rows_lanes", .entry = "rows_lanes"}, 0, out);
+}
+
+static cm_grid grid_of(const cm_rows_args *a, const cm_knobs *k)
+{
+    return (cm_grid){.blocks = {(unsigned)cm_min_i64(INT32_MAX, tiles_of(a, k))},
+                     .threads = {32 * WARPS},
+                     .overlaps = true};
 }
 
 cm_status cm_cuda_lanes_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                               const cm_knobs *k, const void **out)
 {
-    (void)k;
-    cm_buf b;
+    const cm_knobs narrow = {{k->v[ACROSS], k->v[DEEP], 1}};
     state *s = cm_new(arena, state);
     if (!s)
         return cm_fail_memory(cx);
-    (void)cm_cuda_rows_place(p, lane_axis(p), &s->args);
-    int64_t blocks = s->args.rows * cm_ceil_div(s->args.lanes, LANES);
-    s->grid = (cm_grid){.blocks = {(unsigned)cm_min_i64(INT32_MAX, blocks)},
-                        .threads = {LANES, (unsigned)ways_of(p)},
-                        .overlaps = true};
-    cm_buf_init(&b, cx->allocator);
-    cm_cuda_rows_text(&b, p, &s->args);
-    cm_buf_printf(&b, "#define WAYS %d\n#define HELD %d\n", ways_of(p), held_of(p));
     *out = s;
-    return cm_gpu_kernel_with(
-        cx, d, &b, (cm_kernel_text){.file = "rows_lanes", .entry = "rows_lanes"}, 0, &s->kernel);
+    (void)cm_cuda_rows_place(p, lane_axis(p), &s->args);
+    s->align = k->v[SIDE] > 1 ? 16 : 1;
+    s->grid = grid_of(&s->args, k);
+    s->narrow_grid = grid_of(&s->args, &narrow);
+    if (k->v[SIDE] > 1)
+        CM_TRY(compile(cx, d, p, &s->args, &narrow, &s->narrow));
+    return compile(cx, d, p, &s->args, k, &s->kernel);
 }
 
 cm_status cm_cuda_lanes_run(const cm_run *r)
@@ -107,5 +167,7 @@ cm_status cm_cuda_lanes_run(const cm_run *r)
     const state *s = r->state;
     cm_rows_args a = s->args;
     cm_cuda_rows_point(r, &a);
-    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a});
+    bool aligned = ((uintptr_t)a.x | (uintptr_t)a.y) % s->align == 0;
+    return cm_gpu_launch(r, aligned ? s->kernel : s->narrow, aligned ? &s->grid : &s->narrow_grid,
+                         (void *[]){&a});
 }

@@ -101,6 +101,21 @@ static bool push_outer(cm_rows_args *a, int64_t dim, const int64_t *strides)
     return true;
 }
 
+/* Outer axes that go on where the rows side by side end are rows side by side. */
+static void merge_lanes(cm_rows_args *a)
+{
+    for (int last = a->n_outer - 1; last >= 0; last--) {
+        for (int t = 0; t < TENSORS; t++)
+            if (place_of(a, t)->outer[last] != place_of(a, t)->side * a->lanes)
+                return;
+        a->lanes *= a->dims[last];
+        a->rows /= a->dims[last];
+        a->n_outer = last;
+        for (int t = 0; t < TENSORS; t++)
+            place_of(a, t)->outer[last] = 0;
+    }
+}
+
 const char *cm_cuda_rows_place(const cm_problem *p, int lanes, cm_rows_args *a)
 {
     const cm_rows *r = &p->as.rows;
@@ -131,6 +146,8 @@ const char *cm_cuda_rows_place(const cm_problem *p, int lanes, cm_rows_args *a)
         if (!inside && axis != lanes && !push_outer(a, y->dims[axis], strides))
             return "input and output are strided over too many axes";
     }
+    if (lanes >= 0)
+        merge_lanes(a);
     if (r->cols == 1 || r->embed)
         a->at_x.col = 1;
     if (r->cols == 1)

@@ -74,6 +74,12 @@ static void softmax_halves(void **state)
     check("x: bf16[9,77]\ny = Softmax(x)\nreturn y\n", 8e-3, -4, 4, 0);
     check("x: f16[3,20,50]\ny = Softmax(x) {axis=1}\nreturn y\n", 1e-3, -4, 4, 0);
     check("x: bf16[3,20,70]\ny = LogSoftmax(x) {axis=1}\nreturn y\n", 8e-3, -4, 4, 0);
+    check("x: f16[2,70,8,16]\ny = Softmax(x) {axis=1}\nreturn y\n", 1e-3, -4, 4, 300);
+    check(
+        "x: f16[2,300,24]\n@e = f16[24] random 3\ny = Softmax(x | @e) {axis=1} then \"mul x $0\"\n"
+        "return y\n",
+        1e-3, -4, 4, 0);
+    check("x: f16[3,33,40]\ny = LpNormalization(x) {axis=1}\nreturn y\n", 1e-3, -4, 4, 0);
 }
 
 #define AFFINE(n) "@s = f32[" #n "] random 1\n@b = f32[" #n "] random 2\n"
@@ -243,6 +249,51 @@ static void norms_of_halves(void **state)
           1e-3, -4, 4, 0);
 }
 
+/* Rows that registers do not hold: odd ones are read twice, others kept in shared memory by a block or a cluster of them. */
+static void long_rows(void **state)
+{
+    (void)state;
+    check("x: f32[3,2052]\ny = Softmax(x)\nreturn y\n", 4e-6, -90, 90, 30);
+    check("x: f16[5,4104]\ny = LogSoftmax(x)\nreturn y\n", 1e-3, -4, 4, 0);
+    check("x: f16[7,5000]\n@e = f16[5000] random 3\ny = Softmax(x | @e) then \"mul x $0\"\n"
+          "return y\n",
+          1e-3, -4, 4, 40);
+    check("x: f32[300,2048]\ny = Softmax(x)\nreturn y\n", 4e-6, -3, 3, 60);
+    check("x: f16[6,5003]\n@e = f16[5003] random 3\ny = Softmax(x | @e) then \"mul x $0\"\n"
+          "return y\n",
+          1e-3, -4, 4, 900);
+    check("x: bf16[5,4097]\ny = LogSoftmax(x)\nreturn y\n", 8e-3, -4, 4, 0);
+    check("x: f32[2,50257]\ny = Softmax(x)\nreturn y\n", 4e-6, -3, 3, 0);
+    check("x: f32[3,2052]\n" AFFINE(2052) "y, m, i = LayerNormalization(x, @s, @b)\n"
+                                          "return y, m, i\n",
+          4e-6, 1000, 1001, 0);
+    check("x: f32[40,2052]\n" AFFINE(2052) "y = LayerNormalization(x, @s, @b)\nreturn y\n", 4e-6,
+          -1, 1, 12);
+    check("x: bf16[3,4200]\n@s = f32[4200] random 1\ny = RMSNormalization(x, @s)\nreturn y\n", 8e-3,
+          -4, 4, 0);
+    check("x: f32[9,2200]\ny = LpNormalization(x) {p=1}\nreturn y\n", 4e-6, -1e30, 1e30, 0);
+    check("x: f32[9,2200]\ny = LpNormalization(x)\nreturn y\n", 4e-6, 0, 0, 0);
+}
+
+static void large_groups(void **state)
+{
+    (void)state;
+    op_case halves = op_case_of("x: f16[3,12,26,42]\n@s = f16[12] random 1\n@b = f16[12] random 2\n"
+                                "y = GroupNormalization(x, @s, @b) {num_groups=3}\nreturn y\n");
+    halves.tolerance = 1e-3;
+    op_check(&halves); /* GPUs only */
+    check("x: f32[2,20,30,40]\n" AFFINE(
+              20) "y = GroupNormalization(x, @s, @b) {num_groups=4}\nreturn y\n",
+          4e-6, 500, 501, 0);
+    check("x: f32[2,8,50,70]\n@e = f32[8,50,70] random 6\n" AFFINE(
+              8) "y = InstanceNormalization(x, @s, @b | @e) then \"add x $0; silu %0\"\nreturn y\n",
+          4e-6, -1, 1, 0);
+    check("x: f32[3,8,50,42]\n" AFFINE(8) "y = InstanceNormalization(x, @s, @b)\nreturn y\n", 4e-6,
+          -1, 1, 20);
+    check("x: f32[1,4,50,42]\n" AFFINE(4) "y = InstanceNormalization(x, @s, @b)\nreturn y\n", 4e-6,
+          -1e30, 1e30, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +308,8 @@ int main(void)
         cmocka_unit_test(embedding_out_of_range),
         cmocka_unit_test(group_norms),
         cmocka_unit_test(norms_of_halves),
+        cmocka_unit_test(long_rows),
+        cmocka_unit_test(large_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

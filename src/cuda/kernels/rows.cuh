@@ -197,6 +197,14 @@ template <class Op, class T> DEVICE T over_row(T v, int &turn)
     return v;
 }
 
+// Less than the smallest normal number is 0.
+DEVICE float exp_of(float v)
+{
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v * 1.4426950408889634f));
+    return r;
+}
+
 // Is a sum of squares (of n elements) one that float32 cannot hold well?
 DEVICE bool out_of_range(float square, float epsilon)
 {

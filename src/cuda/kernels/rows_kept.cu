@@ -1,0 +1,331 @@
+// rows_kept.cu -- softmax and normalisations of long rows: THREADS threads of CLUSTER blocks keep a row in shared memory, read once.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every thread has room for PER vectors in each of GROUPS groups of copies, and reads no other's: copies need no barrier. While it writes
+// the results of a row, the next one comes to take its place. A row's threads meet once, each bringing the statistics of what it keeps.
+// BLOCKS of them are on a multiprocessor, so that one calculates while others read. RAGGED (softmax only): rows begin and end anywhere in
+// a vector, and results at the same place as elements. What rows_vectors.cuh says of other macros.
+#include "common.cuh"
+#include "rows.cuh"
+#define VECTORS 1
+#define FULL 0
+#define SHORT 1
+#include "rows_vectors.cuh"
+
+enum { GROUPS = 4, WARPS = THREADS / 32, PARTS = WARPS * CLUSTER };
+
+extern __shared__ uint4 kept[]; // vector j of thread t at j * THREADS + t
+
+DEVICE void get_kept(int j, float *v) { get_vector<XT>(kept, (i64)(j * THREADS + (int)threadIdx.x) * VECTOR, v); }
+
+// What a thread has of a row: from where on (NULL: there is no row), and how many vectors, the first of them beginning `before` elements
+// before the row does (RAGGED).
+struct share {
+    const XT *x;
+    int own, before;
+};
+
+DEVICE share share_of(const rows_args &a, i64 row, int t)
+{
+    if (row >= a.rows)
+        return {nullptr, 0, 0};
+    const XT *x = (const XT *)a.x + place_of(a, a.at_x, row);
+    const int before = RAGGED ? (int)((u64)x % 16 / sizeof(XT)) : 0;
+    const int vectors = ((int)a.cols + before + VECTOR - 1) / VECTOR;
+    return {x - before + t * VECTOR, t < vectors ? (vectors - t + TEAM - 1) / TEAM : 0, before};
+}
+
+// The element that vector j begins with; are all of it of the row?
+DEVICE int first_of(const share &s, int t, int j) { return (j * TEAM + t) * VECTOR - s.before; }
+DEVICE bool is_whole(const rows_args &a, int first)
+{
+    return !RAGGED || (first >= 0 && first + VECTOR <= (int)a.cols);
+}
+
+// Vector j sets out, to where what was there has been read. What is not of the row is -inf.
+DEVICE void fetch(const rows_args &a, const share &s, int t, int j)
+{
+    asm volatile("" ::: "memory");
+    if (!s.x || j >= s.own)
+        return;
+    const int first = first_of(s, t, j);
+    if (is_whole(a, first)) {
+        copy16(shared_address(kept) + (j * THREADS + threadIdx.x) * 16, s.x + j * (TEAM * VECTOR), true);
+        return;
+    }
+    vec<XT, VECTOR> v;
+    for (int i = 0; i < VECTOR; i++)
+        v.v[i] = first + i >= 0 && first + i < (int)a.cols ? s.x[j * (TEAM * VECTOR) + i] : from_float<XT>(-INFINITE);
+    *(vec<XT, VECTOR> *)(kept + j * THREADS + threadIdx.x) = v;
+}
+
+// Until group g is here; those behind it may be on their way.
+DEVICE void wait_for_group(int g)
+{
+    static_assert(GROUPS == 4, "a case for each");
+    if (g == 0)
+        copies_wait<3>();
+    else if (g == 1)
+        copies_wait<2>();
+    else if (g == 2)
+        copies_wait<1>();
+    else
+        copies_wait<0>();
+}
+
+// This thread's vectors, and those of group g.
+#define OF_GROUP(g) _Pragma("unroll") for (int j = (g) * PER; j < (g) * PER + PER; j++)
+#define OWN_OF_GROUP(g) OF_GROUP(g) if (j < own)
+
+template <class Op, class T> DEVICE T over_lanes(T v)
+{
+#pragma unroll
+    for (int o = 16; o > 0; o /= 2)
+        v = Op::of(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+}
+
+// What a warp brings, for all warps of the row to see. Rows take turns at two places, so that one barrier each is enough.
+template <class T> DEVICE const T *meet(const T &of_warp, int turn)
+{
+    __shared__ T parts[2][PARTS];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#if CLUSTER > 1
+    if (lane < CLUSTER)
+        of_warp.send(shared_address(&parts[turn][rank_in_cluster() * WARPS + warp]), lane);
+    cluster_barrier();
+#else
+    if (lane == 0)
+        parts[turn][warp] = of_warp;
+    __syncthreads();
+#endif
+    return parts[turn];
+}
+
+#if KIND == SOFTMAX || KIND == LOG_SOFTMAX
+
+// The largest of some elements and the sum of exponentials of distances from it.
+struct soft {
+    float most, sum;
+#if CLUSTER > 1
+    INLINE void send(u32 at, u32 rank) const
+    {
+        store_cluster(at, rank, most);
+        store_cluster(at + 4, rank, sum);
+    }
+#endif
+    // The sum, about another one: there may be nothing, or only -inf.
+    INLINE float about(float other) const { return most == other ? sum : sum * exp_of(most - other); }
+};
+
+// As vectors come.
+DEVICE soft soft_of_thread(int own)
+{
+    soft s = {-INFINITE, 0};
+    float v[VECTOR];
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) {
+        wait_for_group(g);
+        OWN_OF_GROUP(g)
+        {
+            float here = -INFINITE;
+            get_kept(j, v);
+            for (int i = 0; i < VECTOR; i++)
+                here = fmaxf(here, v[i]);
+            if (here > s.most) {
+                s.sum *= exp_of(s.most - here);
+                s.most = here;
+            }
+            const float center = s.most == -INFINITE ? 0.0f : s.most;
+            for (int i = 0; i < VECTOR; i++)
+                s.sum += exp_of(v[i] - center);
+        }
+    }
+    return s;
+}
+
+DEVICE soft soft_of_row(int own, int turn)
+{
+    const soft s = soft_of_thread(own);
+    soft all = {over_lanes<larger>(s.most), 0};
+    all.sum = over_lanes<plus>(s.about(all.most));
+    const soft *parts = meet(all, turn);
+    for (int i = threadIdx.x % 32; i < PARTS; i += 32)
+        all.most = fmaxf(all.most, parts[i].most);
+    all.most = over_lanes<larger>(all.most);
+    all.sum = 0;
+    for (int i = threadIdx.x % 32; i < PARTS; i += 32)
+        all.sum += parts[i].about(all.most);
+    all.sum = over_lanes<plus>(all.sum);
+    return all;
+}
+
+DEVICE void put_soft(const rows_args &a, const row_places &p, int first, const float *v)
+{
+    if (is_whole(a, first)) {
+        put_vector<YT>(a.y, p.y + first, v);
+        return;
+    }
+    for (int i = 0; i < VECTOR; i++)
+        if (first + i >= 0 && first + i < (int)a.cols)
+            ((YT *)a.y)[p.y + first + i] = from_float<YT>(v[i]);
+}
+
+DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, const share &next, int t, int turn)
+{
+    const int own = here.own;
+    const soft s = soft_of_row(own, turn);
+    const float factor = KIND == SOFTMAX ? 1.0f / s.sum : logf(s.sum);
+    float v[VECTOR];
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) {
+        OF_GROUP(g)
+        {
+            if (j < own) {
+                const int first = first_of(here, t, j);
+                get_kept(j, v);
+                for (int i = 0; i < VECTOR; i++) {
+                    v[i] -= s.most;
+                    v[i] = KIND == SOFTMAX ? exp_of(v[i]) * factor : v[i] - factor;
+                    if (!RAGGED || (first + i >= 0 && first + i < (int)a.cols))
+                        v[i] = finish(a, p.operands, first + i, 0, v[i]);
+                }
+                put_soft(a, p, first, v);
+            }
+            fetch(a, next, t, j);
+        }
+        copies_end_group();
+    }
+}
+
+#else
+
+// Of n elements: their mean (0 where it does not count) and the sum of squared distances from it.
+struct moments {
+    double mean;
+    float square, n;
+#if CLUSTER > 1
+    INLINE void send(u32 at, u32 rank) const
+    {
+        store_cluster(at, rank, mean);
+        store_cluster(at + 8, rank, square);
+        store_cluster(at + 12, rank, n);
+    }
+#endif
+    INLINE float about(double other) const
+    {
+        const float d = (float)(mean - other);
+        return CENTERED ? square + n * d * d : square;
+    }
+};
+
+// Of what this thread keeps, as vectors come: a few streams, each about its first element. They are so short that squares about that
+// tell those about the mean well.
+DEVICE moments moments_of_thread(int own)
+{
+    enum { STREAMS = 4, EACH = VECTOR / STREAMS };
+    moments m = {0, 0, (float)(own * VECTOR)};
+    float v[VECTOR], first[STREAMS] = {}, sum[STREAMS] = {}, square[STREAMS] = {};
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) {
+        wait_for_group(g);
+        OWN_OF_GROUP(g)
+        {
+            get_kept(j, v);
+            for (int i = 0; CENTERED && j == 0 && i < STREAMS; i++)
+                first[i] = v[i];
+            for (int i = 0; i < VECTOR; i++) {
+                const float d = v[i] - first[i % STREAMS];
+                sum[i % STREAMS] += d;
+                square[i % STREAMS] += term(d);
+            }
+        }
+    }
+    const float n = (float)(own * EACH), share = own > 0 ? __fdividef(1.0f, n) : 0.0f;
+    for (int i = 0; CENTERED && i < STREAMS; i++)
+        m.mean += (double)first[i] + sum[i] * share;
+    m.mean /= STREAMS;
+    for (int i = 0; i < STREAMS; i++) {
+        const float off = sum[i] * share, d = (float)(first[i] - m.mean) + off;
+        const float about = square[i] - sum[i] * off;
+        m.square += CENTERED ? (about < 0 ? 0.0f : about) + d * d * n : square[i];
+    }
+    return m;
+}
+
+DEVICE moments moments_of_row(const rows_args &a, int own, int turn)
+{
+    const moments m = moments_of_thread(own);
+    moments all = {0, 0, over_lanes<plus>(m.n)};
+    if (CENTERED)
+        all.mean = over_lanes<plus>(m.mean * m.n) / (all.n > 0 ? all.n : 1);
+    all.square = over_lanes<plus>(m.about(all.mean));
+    const moments *parts = meet(all, turn);
+    double mean = 0;
+    float square = 0;
+    for (int i = threadIdx.x % 32; CENTERED && i < PARTS; i += 32)
+        mean += parts[i].mean * parts[i].n;
+    if (CENTERED)
+        mean = over_lanes<plus>(mean) / (double)a.cols;
+    for (int i = threadIdx.x % 32; i < PARTS; i += 32)
+        square += parts[i].about(mean);
+    all.mean = mean;
+    all.square = over_lanes<plus>(square);
+    return all;
+}
+
+DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, const share &next, int t, int turn)
+{
+    const int own = here.own;
+    const moments m = moments_of_row(a, own, turn);
+    const bool slow = out_of_range(m.square, a.epsilon);
+    const float center = (float)m.mean, shift = (float)(m.mean - center);
+    const float factor = factor_of(deviation_of(a, m.square));
+    if (slow)
+        do_row_in_double(a, p.row, t, true);
+    else
+        store_stats(a, p.row, t, m.mean, factor);
+    float v[VECTOR];
+#pragma unroll 1
+    for (int g = 0; g < GROUPS; g++) {
+        OF_GROUP(g)
+        {
+            if (j < own && !slow) {
+                factors f;
+                get_kept(j, v);
+                load_factors(a, t, j, f);
+                for (int i = 0; i < VECTOR; i++)
+                    v[i] -= center;
+                normalise(a, p, t, j, shift, factor, f, v);
+            }
+            fetch(a, next, t, j);
+        }
+        copies_end_group();
+    }
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) rows_kept(const __grid_constant__ rows_args a)
+{
+    int t = threadIdx.x, turn = 0;
+#if CLUSTER > 1
+    t += (int)rank_in_cluster() * THREADS;
+    cluster_barrier(); // all blocks are there to be written to
+#endif
+    const i64 teams = gridDim.x / CLUSTER;
+    i64 row = blockIdx.x / CLUSTER;
+    wait_for_predecessor();
+    share here = share_of(a, row, t);
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) {
+        OF_GROUP(g) fetch(a, here, t, j);
+        copies_end_group();
+    }
+    for (; row < a.rows; row += teams, turn ^= 1) {
+        const share next = share_of(a, row + teams, t);
+        row_places p;
+        find_row(a, row, p);
+        do_row(a, p, here, next, t, turn);
+        here = next;
+    }
+}

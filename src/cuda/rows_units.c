@@ -1,0 +1,139 @@
+/* rows_units.c -- group and instance normalisation of groups that no cluster of blocks keeps, by vectors.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Three kernels as those of rows_group.c, which takes what vectors do not fit, but for units that are a few vectors of each thread. */
+#include "base/size.h"
+#include "cuda/rows.h"
+
+enum { THREADS = 256, HELD = 8, STATS_BYTES = 32, PART_BYTES = 16, CHANNEL_BYTES = 12 };
+enum { MOMENTS, JOIN, APPLY, STAGES };
+
+typedef struct {
+    const cm_kernel *kernels[STAGES];
+    const void *narrow; /* state of the tactic that has no need of vectors */
+    cm_grid units, rows;
+    cm_rows_args args;
+    size_t partials; /* bytes */
+} state;
+
+static int width_of(const cm_problem *p)
+{
+    return 16 / (int)cm_dtype_size(p->in[0]->dtype);
+}
+
+/* How groups (channels first) or images (last) are divided. */
+static void divide(const cm_problem *p, bool last, cm_rows_args *a)
+{
+    int64_t width = width_of(p), whole = last ? a->space : a->cols, n = last ? a->dims[0] : a->rows;
+    a->part = last ? THREADS / (a->channels / width) * HELD : THREADS * width * HELD;
+    a->parts = cm_ceil_div(whole, a->part);
+    a->units = a->parts * n;
+}
+
+const char *cm_cuda_units_reject(const cm_problem *p)
+{
+    cm_rows_args a;
+    bool last;
+    const char *why = cm_cuda_groups_reject(p);
+    if (why)
+        return why;
+    (void)cm_cuda_rows_place_groups(p, &a, &last);
+    int64_t width = width_of(p), run = last ? a.channels : a.cols;
+    if (run % width != 0 || a.at_x.outer[0] % width != 0 || a.at_y.outer[0] % width != 0)
+        return "groups are not of whole vectors";
+    if (last && a.channels > THREADS * width)
+        return "there are too many channels";
+    divide(p, last, &a);
+    return a.units > INT32_MAX ? "there are too many parts" : NULL;
+}
+
+static int64_t partials_of(const cm_rows_args *a, bool last)
+{
+    return a->units * (last ? a->groups : 1) * PART_BYTES;
+}
+
+size_t cm_cuda_units_workspace(const cm_problem *p, const cm_knobs *k)
+{
+    cm_rows_args a;
+    bool last;
+    if (cm_cuda_rows_place_groups(p, &a, &last))
+        return 0;
+    divide(p, last, &a);
+    int64_t bytes = partials_of(&a, last) + a.rows * STATS_BYTES;
+    if (last)
+        bytes += a.dims[0] * a.channels * CHANNEL_BYTES;
+    return (size_t)cm_max_i64(bytes, (int64_t)cm_cuda_groups_workspace(p, k));
+}
+
+double cm_cuda_units_cost(const cm_problem *p, const cm_knobs *k)
+{
+    enum { BEGIN_NS = 4000 };
+    cm_rows_args a;
+    bool last = false;
+    (void)k;
+    cm_gpu_facts facts;
+    cm_gpu_facts_of(&p->target, &facts);
+    (void)cm_cuda_rows_place_groups(p, &a, &last);
+    double fast = last ? 0.5 : 0.6;
+    return 3 * facts.launch_ns + BEGIN_NS + cm_cuda_rows_bytes(p) / facts.read_gbs / fast;
+}
+
+static int joiners_of(const cm_rows_args *a)
+{
+    int64_t each = a->channels / a->groups;
+    int joiners = 1;
+    while (joiners < 32 && joiners * 8 < each)
+        joiners *= 2;
+    return joiners;
+}
+
+cm_status cm_cuda_units_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                              const cm_knobs *k, const void **out)
+{
+    static const char *const entries[STAGES] = {"moments", "join", "apply"};
+    (void)k;
+    bool last;
+    state *s = cm_new(arena, state);
+    if (!s)
+        return cm_fail_memory(cx);
+    *out = s;
+    cm_rows_args *a = &s->args;
+    (void)cm_cuda_rows_place_groups(p, a, &last);
+    divide(p, last, a);
+    s->partials = (size_t)partials_of(a, last);
+    s->units = (cm_grid){.blocks = {(unsigned)a->units}, .threads = {THREADS}, .overlaps = true};
+    s->rows = (cm_grid){.blocks = {(unsigned)cm_ceil_div(a->rows, THREADS / 32)},
+                        .threads = {THREADS},
+                        .overlaps = true};
+    CM_TRY(cm_cuda_groups_ready_narrow(cx, d, arena, p, &s->narrow));
+    for (int i = 0; i < STAGES; i++) {
+        cm_buf b;
+        cm_buf_init(&b, cx->allocator);
+        cm_cuda_rows_text(&b, p, a);
+        cm_buf_printf(&b,
+                      "#define THREADS %d\n#define WIDTH %d\n#define CHANNELS_LAST %d\n"
+                      "#define WHOLE_CHANNELS %d\n#define HELD %d\n#define JOINERS %d\n",
+                      THREADS, width_of(p), last, a->space % width_of(p) == 0, HELD, joiners_of(a));
+        CM_TRY(cm_gpu_kernel_with(cx, d, &b,
+                                  (cm_kernel_text){.file = "rows_units", .entry = entries[i]}, 0,
+                                  &s->kernels[i]));
+    }
+    return CM_OK;
+}
+
+cm_status cm_cuda_units_run(const cm_run *r)
+{
+    const state *s = r->state;
+    cm_rows_args a = s->args;
+    cm_cuda_rows_point(r, &a);
+    if (((uintptr_t)a.x | (uintptr_t)a.y) % 16 != 0) {
+        cm_run narrow = *r;
+        narrow.state = s->narrow;
+        return cm_cuda_groups_run(&narrow);
+    }
+    a.partials = r->workspace;
+    a.stats = (double *)((char *)r->workspace + s->partials);
+    for (int i = 0; i < STAGES; i++)
+        CM_TRY(cm_gpu_launch(r, s->kernels[i], i == JOIN ? &s->rows : &s->units, (void *[]){&a}));
+    return CM_OK;
+}

@@ -16,6 +16,8 @@ enum {
     LARGEST = 16,
     HELD_BYTES = 64 << 10, /* of a row of the data that elements are picked from */
     MANY = 8,              /* one in so many of a row's elements is picked, at least */
+    NARROW = 4,            /* bytes of words that are too narrow to move rows by, */
+    SHIFTED = 128, /* of so many bytes on: they are moved by whole words wherever they begin */
 };
 
 /* Steps of data and output count bytes, those of the indices elements. */
@@ -24,7 +26,8 @@ typedef struct {
     int64_t dims[CM_MAX_RANK], data[CM_MAX_RANK], index[CM_MAX_RANK], to[CM_MAX_RANK];
     int64_t pick_size[CM_MAX_RANK], pick_step[CM_MAX_RANK], pick_at[CM_MAX_RANK];
     int64_t size, word, units;
-    bool rows; /* of the data are held in shared memory */
+    int64_t shifted; /* bytes of rows that begin anywhere; 0: they do not */
+    bool rows;       /* of the data are held in shared memory */
 } form;
 
 typedef struct {
@@ -133,7 +136,13 @@ static void widen(form *f)
         all |= f->pick_step[k];
     while (f->word < LARGEST && all % (2 * f->word) == 0)
         f->word *= 2;
-    f->dims[last] = f->dims[last] * f->size / f->word;
+    int64_t row = f->dims[last] * f->size;
+    if (f->word <= NARROW && row >= SHIFTED && row <= INT32_MAX && f->rank > 1) {
+        f->shifted = row;
+        f->word = LARGEST;
+        row += 2 * (LARGEST - 1); /* the words that it may lie in */
+    }
+    f->dims[last] = row / f->word;
     f->to[last] = f->data[last] = f->word;
 }
 
@@ -183,6 +192,7 @@ static double cost(const cm_problem *p, const cm_knobs *k)
 
 static void put_arguments(uint64_t *to, const form *f)
 {
+    to[4] = (uint64_t)f->shifted << 32;
     to[5] = (uint64_t)f->word | (uint64_t)f->size << 32;
     to[6] = (uint64_t)f->units;
     to += 7;
@@ -232,6 +242,11 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
         s->grid.blocks[0] = cm_gpu_blocks(&p->target, rows * CM_GPU_THREADS);
         s->grid.shared = (size_t)cm_ceil_div(f.pick_size[0] * f.size, LARGEST) * LARGEST;
     }
+    if (f.shifted) {
+        snprintf(defines + at, sizeof defines - (size_t)at, "#define SHIFTED %s\n",
+                 cm_gpu_word((size_t)f.size));
+        t.entry = "gather_shifted";
+    }
     return cm_gpu_kernel(cx, d, &t, s->grid.shared, &s->kernel);
 }
 
@@ -247,7 +262,7 @@ static cm_status run(const cm_run *r)
     arguments[1] = (uintptr_t)r->in[g->indices];
     arguments[2] = (uintptr_t)r->out[0];
     arguments[3] = (uintptr_t)r->fault;
-    arguments[4] = r->fault_code;
+    arguments[4] |= r->fault_code;
     return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){arguments});
 }
 

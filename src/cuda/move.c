@@ -1,7 +1,7 @@
 /* move.c -- MOVE: strided pieces, many in one launch.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A piece whose innermost axis lies side by side on both sides is moved by words of up to 16 bytes; one that is
+ * A piece whose innermost axis lies side by side on both sides is moved by words of up to 16 bytes, wherever rows begin; one that is
  * transposed goes through tiles in shared memory; the rest element by element, in the order of the output. */
 #include "cuda/move.h"
 
@@ -17,19 +17,13 @@
 enum {
     LARGEST = 16,     /* bytes of a word */
     TILED = 16,       /* rows and columns from which on a transposition goes through tiles */
+    NARROW = 4,       /* bytes of words that are too narrow to move rows by, */
+    SHIFTED = 128,    /* of so many bytes on: they are moved by whole words wherever they begin */
     HEADER_WORDS = 3, /* of the kernel's argument: kernels/move.cu has the struct */
     PIECE_WORDS = 9,
 };
 
-/* A piece in the order of the destination, outermost first; steps count bytes. */
-typedef struct {
-    const cm_move_piece *piece;
-    int rank;
-    int64_t dims[CM_MAX_RANK], from[CM_MAX_RANK], to[CM_MAX_RANK];
-    bool tiled;
-    int64_t cols, rows, from_col, to_row; /* tiled: the two axes that are not among dims */
-    int64_t word, units;
-} form;
+typedef cm_gpu_moved form;
 
 typedef struct {
     const cm_move_piece *piece;
@@ -77,7 +71,7 @@ static void add_axis(form *f, int at, int64_t dim, int64_t from, int64_t to)
     f->to[at] = to;
 }
 
-static void drop_axis(form *f, int at)
+void cm_gpu_moved_drop(form *f, int at)
 {
     f->rank--;
     for (int i = at; i < f->rank; i++) {
@@ -87,8 +81,7 @@ static void drop_axis(form *f, int at)
     }
 }
 
-/* Axes sorted by the destination's strides, merged where both sides allow; false: nothing to move. */
-static bool sort_axes(form *f, const cm_move_piece *m, int64_t size)
+bool cm_gpu_moved_of(form *f, const cm_move_piece *m, int64_t size)
 {
     bool fill = m->input < 0;
     *f = (form){.piece = m};
@@ -106,30 +99,39 @@ static bool sort_axes(form *f, const cm_move_piece *m, int64_t size)
         if (f->to[a] == f->to[a + 1] * f->dims[a + 1] &&
             (fill || f->from[a] == f->from[a + 1] * f->dims[a + 1])) {
             f->dims[a + 1] *= f->dims[a];
-            drop_axis(f, a);
+            cm_gpu_moved_drop(f, a);
         }
     if (f->rank == 0)
         add_axis(f, 0, 1, fill ? 0 : size, size);
     return true;
 }
 
-/* The largest word that the innermost axis is made of whole ones of, everything else a multiple of it. */
+/* The largest word that the innermost axis is made of whole ones of, everything else a multiple of it; or the largest of
+ * all, where rows are long enough for others at their ends, or made of one element. */
 static void widen(form *f, int64_t size)
 {
     int last = f->rank - 1;
-    bool fill = f->piece->input < 0;
+    bool fill = f->piece->input < 0, same = !fill && f->from[last] == 0;
+    int64_t row = f->dims[last] * size;
     f->word = size;
-    if (f->to[last] != size || (!fill && f->from[last] != size))
+    if (f->to[last] != size || (!fill && !same && f->from[last] != size))
         return;
-    int64_t all = f->dims[last] * size | f->piece->to_offset * size;
+    int64_t all = row | f->piece->to_offset * size;
     all |= fill ? 0 : f->piece->from_offset * size;
     for (int a = 0; a < last; a++)
         all |= f->to[a] | f->from[a];
-    while (f->word < LARGEST && all % (2 * f->word) == 0)
+    while (!same && f->word < LARGEST && all % (2 * f->word) == 0)
         f->word *= 2;
-    f->dims[last] = f->dims[last] * size / f->word;
+    if (f->word <= NARROW && row >= SHIFTED) {
+        f->shifted = true;
+        f->cols = row;
+        f->rows = same;
+        f->word = LARGEST;
+        row += 2 * (LARGEST - 1); /* the words that it may lie in */
+    }
+    f->dims[last] = row / f->word;
     f->to[last] = f->word;
-    f->from[last] = fill ? 0 : f->word;
+    f->from[last] = fill || same ? 0 : f->word;
 }
 
 static int tile_of(int64_t size)
@@ -163,8 +165,8 @@ static bool make_tiles(form *f, int64_t size)
     f->from_col = f->from[last];
     f->rows = f->dims[row];
     f->to_row = f->to[row];
-    drop_axis(f, last);
-    drop_axis(f, row);
+    cm_gpu_moved_drop(f, last);
+    cm_gpu_moved_drop(f, row);
     int64_t run = size * tile_run(size);
     int64_t all = f->cols * size | f->rows * size | f->from_col | f->to_row |
                   f->piece->from_offset * size | f->piece->to_offset * size;
@@ -189,7 +191,7 @@ static bool is_near(const form *f)
 
 static bool form_of(const cm_move_piece *m, int64_t size, form *f)
 {
-    if (!sort_axes(f, m, size))
+    if (!cm_gpu_moved_of(f, m, size))
         return false;
     f->units = 1;
     if (make_tiles(f, size)) {
@@ -221,6 +223,8 @@ static double cost(const cm_problem *p, const cm_knobs *k)
         bool apart = step > f.word;
         bytes += elems * (double)(size + (m->pieces[i].input < 0 ? 0 : size));
         bytes += apart ? elems * (double)cm_min_i64(step, SECTOR) / 2 : 0;
+        if (f.tiled && size <= 2) /* through the tiles by narrow words */
+            bytes += elems * (double)size * (f.word == size || size == 1 ? 2 : 0.4);
         work += f.tiled ? 0 : (double)f.units * (f.rank * AXIS_WORK + WORD_WORK);
     }
     double memory = cm_gpu_stream_ns(&p->target, bytes);
@@ -269,14 +273,20 @@ static void put_fill(uint64_t *to, const cm_problem *p)
         memcpy((char *)to + at, p->as.move.fill, size);
 }
 
-static cm_status find_kernel(cm_ctx *cx, cm_device *d, const cm_problem *p, const form *f, int rank,
-                             int room, bool wide, bool near, launch *l)
+static cm_status find_kernel(cm_ctx *cx, cm_device *d, const cm_problem *p, const form *f, int n,
+                             int rank, bool wide, launch *l)
 {
     char defines[256];
     int64_t size = (int64_t)size_of(p);
+    bool near = true, shifted = false;
+    for (int i = 0; i < n; i++) {
+        near &= is_near(&f[i]);
+        shifted |= f[i].shifted;
+    }
     int at = snprintf(defines, sizeof defines,
-                      "#define RANK %d\n#define PIECES %d\n#define WIDE %d\n#define NEAR %d\n",
-                      rank, room, wide, near);
+                      "#define RANK %d\n#define PIECES %d\n#define WIDE %d\n#define NEAR %d\n"
+                      "#define SHIFTED %d\n",
+                      rank, room_for(rank, n), wide, near, shifted);
     if (f->tiled)
         snprintf(defines + at, sizeof defines - (size_t)at,
                  "#define ELEMENT %s\n#define TILE %d\n#define RUN %d\n#define BLOCKS %d\n",
@@ -300,7 +310,7 @@ static cm_status make_launch(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
                              const form *forms, int n, int rank, launch *l)
 {
     int room = room_for(rank, n);
-    bool wide = false, near = true;
+    bool wide = false;
     double all = 0;
     l->n = n;
     l->words = HEADER_WORDS + (size_t)room * (PIECE_WORDS + 4 * (size_t)rank);
@@ -308,7 +318,6 @@ static cm_status make_launch(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
     CM_NEW_N(cx, arena, l->places, n, place);
     for (int i = 0; i < n; i++) {
         wide |= cm_gpu_is_wide(forms[i].units * (LARGEST / (int64_t)size_of(p)));
-        near &= is_near(&forms[i]);
         all += (double)forms[i].units;
     }
     put_fill(l->arguments, p);
@@ -327,7 +336,7 @@ static cm_status make_launch(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
         first += blocks;
     }
     l->grid = (cm_grid){.blocks = {first}, .threads = {CM_GPU_THREADS}};
-    return find_kernel(cx, d, p, forms, rank, room, wide, near, l);
+    return find_kernel(cx, d, p, forms, n, rank, wide, l);
 }
 
 /* Pieces of one sort, as many at a time as a launch has room for. */
@@ -395,8 +404,15 @@ const cm_tactic cm_cuda_move_tactics[] = {
     {.name = "cuda_pad",
      .level = 750,
      .reject = cm_cuda_pad_reject,
+     .knobs = cm_cuda_pad_knobs,
      .cost = cm_cuda_pad_cost,
      .ready = cm_cuda_pad_ready,
      .run = cm_cuda_pad_run},
+    {.name = "cuda_turn",
+     .level = 750,
+     .reject = cm_cuda_turn_reject,
+     .cost = cm_cuda_turn_cost,
+     .ready = cm_cuda_turn_ready,
+     .run = cm_cuda_turn_run},
 };
 const int cm_cuda_move_count = CM_COUNT(cm_cuda_move_tactics);

@@ -10,7 +10,13 @@
 #include "cuda/move.h"
 #include "cuda/nest.h"
 
-enum { VECTOR_BYTES = 16, SEGMENTS = 3 };
+enum {
+    VECTOR_BYTES = 16,
+    SEGMENTS = 3,
+    MOST_ROWS = 256,
+    TILE_BYTES = 16 << 10,
+    MOST_BYTES = 40 << 10
+};
 
 /* As in kernels/pad.cu. */
 typedef struct {
@@ -27,6 +33,13 @@ static void set_segment(cut *c, int i, const struct cm_move_segment *s)
 {
     c->step[i] = s->from < 0 ? 0 : (int32_t)s->step;
     c->base[i] = s->from < 0 ? INT32_MIN : (int32_t)(s->from - s->at * s->step);
+}
+
+/* Would position x of a segment be the same as one of the middle? */
+static bool is_of_middle(const cut *c, int segment, int64_t x)
+{
+    return c->base[segment] != INT32_MIN &&
+           c->base[segment] + c->step[segment] * x == c->base[1] + x;
 }
 
 /* The longest segment of step 1 in the middle, no more than one on either side. */
@@ -47,6 +60,11 @@ static bool set_cut(const cm_move_cut *from, cut *c)
         set_segment(c, 0, &from->segments[0]);
     if (middle + 1 < from->n)
         set_segment(c, 2, &from->segments[middle + 1]);
+    /* What is mirrored walks one element of the middle backwards. */
+    if (middle > 0 && s->step == 1 && is_of_middle(c, 0, c->low - 1))
+        c->low--;
+    if (middle + 1 < from->n && s->step == 1 && is_of_middle(c, 2, c->high))
+        c->high++;
     return true;
 }
 
@@ -94,6 +112,36 @@ static bool has_constant_borders(const form *f)
            (c->high == f->dims[f->rank - 1] || c->base[2] == INT32_MIN);
 }
 
+/* Rows of the output that a block puts together at once, whole vectors of them: 0: rows are too long for that, or what is beside
+ * a middle is neither the constant nor in it. */
+static int64_t rows_of(const cm_problem *p, const form *f)
+{
+    const cut *c = &f->cuts[f->rank - 1];
+    int64_t size = (int64_t)cm_dtype_size(p->in[0]->dtype), width = f->dims[f->rank - 1];
+    for (int64_t x = 0; x < width && !has_constant_borders(f); x++) {
+        int i = x < c->low ? 0 : x < c->high ? 1 : 2;
+        int64_t from = c->base[i] + c->step[i] * x - c->base[1];
+        if (c->base[i] == INT32_MIN || from < c->low || from >= c->high)
+            return 0;
+    }
+    int64_t least = 1;
+    while (least * width * size % VECTOR_BYTES != 0)
+        least *= 2;
+    int64_t tiles = cm_min_i64(TILE_BYTES / (width * size), MOST_ROWS) / least;
+    int64_t rows = least * cm_max_i64(1, tiles);
+    return rows * width * size <= MOST_BYTES && c->high > c->low ? rows : 0;
+}
+
+int cm_cuda_pad_knobs(const cm_problem *p, cm_knobs *out)
+{
+    form f;
+    (void)form_of(p, &f);
+    int64_t rows = rows_of(p, &f);
+    out[0] = (cm_knobs){{(int)rows}};
+    out[1] = (cm_knobs){{0}};
+    return rows ? 2 : 1;
+}
+
 const char *cm_cuda_pad_reject(const cm_problem *p)
 {
     form f;
@@ -117,10 +165,9 @@ const char *cm_cuda_pad_reject(const cm_problem *p)
 
 double cm_cuda_pad_cost(const cm_problem *p, const cm_knobs *k)
 {
-    (void)k;
     double size = (double)cm_dtype_size(p->in[0]->dtype);
     int64_t out = cm_tensor_elems(p->out[0]), in = cm_min_i64(out, cm_tensor_elems(p->in[0]));
-    return cm_gpu_stream_ns(&p->target, size * (double)(out + in)) * 1.1;
+    return cm_gpu_stream_ns(&p->target, size * (double)(out + in)) * (k->v[0] ? 1.05 : 1.1);
 }
 
 /* The kernel's argument: a header, then axes, strides and cuts. */
@@ -130,6 +177,8 @@ typedef struct {
     const void *constant;
     unsigned char fill[VECTOR_BYTES];
     uint64_t outputs;
+    cm_gpu_axis per_row;
+    uint64_t rows;
 } header;
 
 typedef struct {
@@ -139,10 +188,14 @@ typedef struct {
     char arguments[CM_GPU_ARG_BYTES];
 } state;
 
-static size_t put_arguments(char *to, const cm_problem *p, const form *f)
+static size_t put_arguments(char *to, const cm_problem *p, const form *f, int64_t rows)
 {
     size_t size = cm_dtype_size(p->in[0]->dtype), n = (size_t)f->rank;
-    header h = {.outputs = (uint64_t)cm_tensor_elems(p->out[0])};
+    const cut *c = &f->cuts[f->rank - 1];
+    header h = {.outputs = (uint64_t)cm_tensor_elems(p->out[0]),
+                .per_row =
+                    cm_gpu_axis_of(cm_ceil_div((c->high - c->low) * (int64_t)size, VECTOR_BYTES)),
+                .rows = (uint64_t)rows};
     for (size_t at = 0; at < sizeof h.fill; at += size)
         memcpy(h.fill + at, p->as.move.fill, size);
     memcpy(to, &h, sizeof h);
@@ -161,23 +214,29 @@ cm_status cm_cuda_pad_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_
                             const cm_knobs *k, const void **out)
 {
     form f;
-    char defines[160];
+    char defines[200];
     state *s = cm_new(arena, state);
-    (void)k;
+    int64_t rows = k->v[0];
     if (!s)
         return cm_fail_memory(cx);
     *out = s;
     (void)form_of(p, &f);
     size_t size = cm_dtype_size(p->in[0]->dtype);
-    s->bytes = put_arguments(s->arguments, p, &f);
+    s->bytes = put_arguments(s->arguments, p, &f, rows);
     int64_t vectors = cm_tensor_elems(p->out[0]) * (int64_t)size / VECTOR_BYTES + 1;
     s->grid =
         (cm_grid){.blocks = {cm_gpu_blocks(&p->target, vectors)}, .threads = {CM_GPU_THREADS}};
+    if (rows) {
+        int64_t width = f.dims[f.rank - 1], all = cm_tensor_elems(p->out[0]) / width;
+        s->grid.blocks[0] = cm_gpu_blocks(&p->target, cm_ceil_div(all, rows) * CM_GPU_THREADS);
+        s->grid.shared = (size_t)(rows * width) * size;
+    }
     snprintf(defines, sizeof defines,
-             "#define ELEMENT %s\n#define RANK %d\n#define WIDE 0\n#define CONSTANT_BORDERS %d\n",
-             cm_gpu_word(size), f.rank, has_constant_borders(&f));
-    cm_kernel_text t = {.file = "pad", .defines = defines, .entry = "pad"};
-    return cm_gpu_kernel(cx, d, &t, 0, &s->kernel);
+             "#define ELEMENT %s\n#define RANK %d\n#define WIDE 0\n#define CONSTANT_BORDERS %d\n"
+             "#define ROWS %d\n",
+             cm_gpu_word(size), f.rank, has_constant_borders(&f), rows > 0);
+    cm_kernel_text t = {.file = "pad", .defines = defines, .entry = rows ? "pad_rows" : "pad"};
+    return cm_gpu_kernel(cx, d, &t, s->grid.shared, &s->kernel);
 }
 
 cm_status cm_cuda_pad_run(const cm_run *r)

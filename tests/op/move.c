@@ -33,6 +33,33 @@ static void transposes(void **state)
     ALL(texts);
 }
 
+/* Few planes to pixels and back, and bytes by tiles. */
+static void turns(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "x: f16[2,3,24,32]\ny = Transpose(x) {perm=[0,2,3,1]}\nreturn y\n",
+        "x: f16[2,24,32,3]\ny = Transpose(x) {perm=[0,3,1,2]}\nreturn y\n",
+        "x: f16[3,3,47,51]\ny = Transpose(x) {perm=[0,2,3,1]}\nreturn y\n",
+        "x: f16[3,47,51,3]\ny = Transpose(x) {perm=[0,3,1,2]}\nreturn y\n",
+        "x: u8[2,3,65,67]\ny = Transpose(x) {perm=[0,2,3,1]}\nreturn y\n",
+        "x: u8[2,64,72,3]\ny = Transpose(x) {perm=[0,3,1,2]}\nreturn y\n",
+        "x: u8[2,65,67,4]\ny = Transpose(x) {perm=[0,3,1,2]}\nreturn y\n",
+        "x: f32[2,15,9,16]\ny = Transpose(x) {perm=[0,2,3,1]}\nreturn y\n",
+        "x: f64[2,9,17,2]\ny = Transpose(x) {perm=[0,3,1,2]}\nreturn y\n",
+        "x: i8[3,70,9]\ny = Transpose(x) {perm=[1,2,0]}\nreturn y\n",
+        "x: u8[2,160,144]\ny = Transpose(x) {perm=[0,2,1]}\nreturn y\n",
+        "x: f16[2,136,144]\ny = Transpose(x) {perm=[0,2,1]}\nreturn y\n",
+        "x: f16[3,8,5,80]\ny = Transpose(x) {perm=[0,3,2,1]}\nreturn y\n",
+        "x: f16[2,135,147]\ny = Transpose(x) {perm=[0,2,1]}\nreturn y\n",
+        "x: u8[2,133,259]\ny = Transpose(x) {perm=[0,2,1]}\nreturn y\n",
+        "x: f16[2,17,16,8]\ny = Transpose(x) {perm=[0,3,1,2]}\nreturn y\n",
+        "x: u8[3,33,19]\ny = Transpose(x) {perm=[0,2,1]}\nreturn y\n",
+        "x: u8[16,3,272]\ny = Transpose(x) {perm=[2,1,0]}\nreturn y\n",
+    };
+    ALL(texts);
+}
+
 static void slices(void **state)
 {
     (void)state;
@@ -62,6 +89,10 @@ static void joins_and_cuts(void **state)
         "a: f32[1,64,56,57]\nb: f32[1,32,56,57]\ny = Concat(a, b) {axis=1}\nreturn y\n",
         "a: u8[5]\ny = Concat(a, a, a, a, a, a, a, a, a, a, a, a, a, a, a) {axis=0}\nreturn y\n",
         "x: f32[2,9,5,4]\n@s = i64[3] {1,5,3}\na, b, c = Split(x, @s) {axis=1}\nreturn a, b, c\n",
+        "a: f16[3,21,11]\nb: f16[3,7,11]\ny = Concat(a, b) {axis=1}\nreturn y\n",
+        "a: u8[5,101]\nb: u8[5,67]\nc: u8[5,5]\ny = Concat(a, b, c) {axis=1}\nreturn y\n",
+        "x: f16[3,258,11]\n@s = i64[2] {255,3}\na, b = Split(x, @s) {axis=1}\nreturn a, b\n",
+        "x: f64[3,25]\n@s = i64[2] {9,16}\na, b = Split(x, @s) {axis=1}\nreturn a, b\n",
         "x: f32[7,3]\na, b, c = Split(x) {axis=0, num_outputs=3}\nreturn a, b, c\n",
         "x: i64[2,3,8]\na, b = Split(x) {axis=-1}\nreturn a, b\n",
         "x: f32[4,8]\na, _, c, _ = Split(x) {axis=1}\nreturn a, c\n",
@@ -76,6 +107,8 @@ static void repeats(void **state)
         "x: f32[3,1,5]\n@s = i64[4] {2,3,4,5}\ny = Expand(x, @s)\nreturn y\n",
         "x: f32[1]\n@s = i64[2] {30,40}\ny = Expand(x, @s)\nreturn y\n",
         "x: bool[4,1]\n@s = i64[2] {1,70}\ny = Expand(x, @s)\nreturn y\n",
+        "x: f16[3,5,1]\n@s = i64[3] {3,5,101}\ny = Expand(x, @s)\nreturn y\n",
+        "x: u8[6,1]\n@s = i64[2] {6,333}\ny = Expand(x, @s)\nreturn y\n",
         "x: f32[2,3,4]\n@r = i64[3] {2,1,3}\ny = Tile(x, @r)\nreturn y\n",
         "x: i16[5]\n@r = i64[1] {9}\ny = Tile(x, @r)\nreturn y\n",
         "x: f32[2,3]\n@r = i64[2] {0,2}\ny = Tile(x, @r)\nreturn y\n",
@@ -138,9 +171,9 @@ static void views(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transposes), cmocka_unit_test(slices), cmocka_unit_test(joins_and_cuts),
-        cmocka_unit_test(repeats),    cmocka_unit_test(blocks), cmocka_unit_test(pads),
-        cmocka_unit_test(views),
+        cmocka_unit_test(transposes),     cmocka_unit_test(turns),   cmocka_unit_test(slices),
+        cmocka_unit_test(joins_and_cuts), cmocka_unit_test(repeats), cmocka_unit_test(blocks),
+        cmocka_unit_test(pads),           cmocka_unit_test(views),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

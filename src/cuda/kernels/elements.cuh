@@ -194,3 +194,42 @@ template <bool ALIGNED, class E, int N> DEVICE void store_run(E *p, const E *fro
             p[i] = from[i];
     }
 }
+
+// Bytes [low, high) of the 16 from `skip` on in aligned words: none of the words is read that holds none of them. The rest of
+// the 16 is of no meaning.
+DEVICE uint4 load_shifted(const uint4 *from, u32 skip, int low, int high)
+{
+    uint4 first = make_uint4(0, 0, 0, 0), second = first;
+    if (low < 16 - (int)skip)
+        first = from[0];
+    if (high > 16 - (int)skip)
+        second = from[1];
+    u32 w[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
+    if (skip & 8)
+#pragma unroll
+        for (int i = 0; i < 6; i++)
+            w[i] = w[i + 2];
+    if (skip & 4)
+#pragma unroll
+        for (int i = 0; i < 5; i++)
+            w[i] = w[i + 1];
+    const u32 bits = skip % 4 * 8;
+    return make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits),
+                      __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits));
+}
+DEVICE uint4 load_shifted(const void *p, int low, int high)
+{
+    const u32 skip = (u32)(u64)p & 15;
+    return load_shifted((const uint4 *)((u64)p - skip), skip, low, high);
+}
+
+// Elements [low, high) of 16 bytes, which are counted in bytes.
+template <class E> DEVICE void store_part(char *p, const uint4 &v, int low, int high)
+{
+    run_of<E, 16 / sizeof(E)> r;
+    r.all = v;
+#pragma unroll
+    for (int i = 0; i < 16 / (int)sizeof(E); i++)
+        if (i * (int)sizeof(E) >= low && i * (int)sizeof(E) < high)
+            ((E *)p)[i] = r.v[i];
+}

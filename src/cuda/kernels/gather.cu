@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The nest is the output's; each place of it has DEPTH indices, which walk that many axes of the data. Generated before
-// this: RANK, DEPTH, INDEX (i32 or i64), WIDE (nest.cuh); for rows that are held in shared memory ELEMENT.
+// this: RANK, DEPTH, INDEX (i32 or i64), WIDE (nest.cuh); for rows that are held in shared memory ELEMENT; SHIFTED
+// (an element's word): rows begin anywhere, and are written by words of 16 bytes but at their ends.
 #include "common.cuh"
 #include "elements.cuh"
 #include "nest.cuh"
@@ -12,7 +13,7 @@ struct arguments {
     const INDEX *indices;
     char *to;
     u32 *fault;
-    u32 fault_code, rank; // rank: not read
+    u32 fault_code, row_bytes; // row_bytes: SHIFTED
     u32 word, element;    // bytes that are moved at once where both sides are aligned to them; else elements are
     u64 units;            // words
     i64 pick_size[DEPTH], pick_step[DEPTH], pick_at[DEPTH]; // of the data's axis; its stride; of the tuple's number
@@ -99,6 +100,39 @@ extern "C" __global__ void __launch_bounds__(256) gather_rows(const __grid_const
             pick_row<few>(a, held, indices, out);
         else
             pick_row<1>(a, held, indices, out);
+    }
+}
+#endif
+
+#ifdef SHIFTED
+extern "C" __global__ void __launch_bounds__(256) gather_shifted(const __grid_constant__ arguments a)
+{
+    for (index u = first_index(); u < a.units; u += all_threads()) {
+        index rest = quotient(u, a.dims[RANK - 1]);
+        const i64 at = (i64)(u - rest * size_of(a.dims[RANK - 1])) * 16;
+        i64 from = 0, index_at = 0;
+        char *to = a.to;
+#pragma unroll
+        for (int d = RANK - 2; d >= 0; d--) {
+            const index q = d ? quotient(rest, a.dims[d]) : 0;
+            const i64 i = rest - q * size_of(a.dims[d]);
+            rest = q;
+            from += i * a.data_step[d];
+            index_at += i * a.index_step[d];
+            to += i * a.to_step[d];
+        }
+        from = pick(a, index_at, from);
+        const int head = (int)((u64)to & 15), low = at ? 0 : head;
+        const i64 left = (i64)a.row_bytes + head - at;
+        const int high = left < 16 ? (int)left : 16;
+        if (from < 0 || high <= low)
+            continue;
+        to += at - head;
+        const uint4 v = load_shifted(a.data + from + at - head, low, high);
+        if (low == 0 && high == 16)
+            *(uint4 *)to = v;
+        else
+            store_part<SHIFTED>(to, v, low, high);
     }
 }
 #endif

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Generated before this: RANK and PIECES (what there is room for), WIDE (nest.cuh); NEAR (32 bits hold how far elements of a
-// piece are apart); for tiles ELEMENT, TILE, RUN and BLOCKS.
+// piece are apart); for tiles ELEMENT, TILE, RUN and BLOCKS; SHIFTED (words are wider than what both sides are aligned to).
 // cuda/move.c lays the arguments out. Steps count bytes.
 #include "common.cuh"
 #include "elements.cuh"
@@ -14,7 +14,7 @@ struct piece {
     u32 word, element;         // bytes that are moved at once where both sides are aligned to them; else elements are
     u64 units;                 // words; tiles
     u32 first_block, n_blocks; // that move it
-    i64 cols, rows, from_col, to_row; // tiles: columns lie side by side in `to`, rows in `from`
+    i64 cols, rows, from_col, to_row; // tiles: columns lie side by side in `to`, rows in `from`; SHIFTED words: bytes of a row
     axis dims[RANK];
     i64 from_step[RANK], to_step[RANK];
 };
@@ -129,6 +129,42 @@ DEVICE void move_some(const piece &p, const u64 *fill, index u, index step, int 
         *(W *)(p.to + to[j]) = v[j];
 }
 
+#if SHIFTED
+// A word of rows that begin anywhere, or that are all one element (`rows` is 1): those of the output are whole but at a row's
+// ends. One at a time: that leaves room for many threads.
+template <class E> DEVICE void shift_one(const piece &p, const u64 *fill, index u)
+{
+    const index at = u - quotient(u, p.dims[RANK - 1]) * size_of(p.dims[RANK - 1]);
+    distance from_at = 0, to_at = 0;
+    find(p, u, from_at, to_at);
+    const int head = (int)((u64)(p.to + to_at) & 15);
+    const i64 left = p.cols + head - (i64)at * 16;
+    const int low = at ? 0 : head, high = left < 16 ? (int)left : 16;
+    char *to = p.to + to_at - head;
+    uint4 v = *(const uint4 *)fill;
+    if (p.rows) {
+        run_of<E, 16 / sizeof(E)> same;
+#pragma unroll
+        for (int i = 0; i < 16 / (int)sizeof(E); i++)
+            same.v[i] = *(const E *)(p.from + from_at);
+        v = same.all;
+    } else if (p.from && high > low) {
+        v = load_shifted(p.from + from_at - head, low, high);
+    }
+    if (low == 0 && high == 16)
+        *(uint4 *)to = v;
+    else
+        store_part<E>(to, v, low, high);
+}
+
+template <class E> DEVICE void shift_all(const piece &p, const u64 *fill)
+{
+    const index n = (index)p.units, step = p.n_blocks * blockDim.x;
+    for (index u = (blockIdx.x - p.first_block) * blockDim.x + threadIdx.x; u < n; u += step)
+        shift_one<E>(p, fill, u);
+}
+#endif
+
 template <class W> DEVICE void move_all(const piece &p, const u64 *fill, int split)
 {
     const int many = 4;
@@ -143,6 +179,19 @@ template <class W> DEVICE void move_all(const piece &p, const u64 *fill, int spl
 extern "C" __global__ void __launch_bounds__(256) move_words(const __grid_constant__ arguments a)
 {
     const piece &p = piece_of_block(a);
+#if SHIFTED
+    if (p.cols) {
+        if (p.element == 1)
+            shift_all<u8>(p, a.fill);
+        else if (p.element == 2)
+            shift_all<u16>(p, a.fill);
+        else if (p.element == 4)
+            shift_all<u32>(p, a.fill);
+        else
+            shift_all<uint2>(p, a.fill);
+        return;
+    }
+#endif
     bool aligned = ((u64)p.from | (u64)p.to) % p.word == 0;
     u32 bytes = aligned ? p.word : p.element;
     int split = __ffs(p.word / bytes) - 1;

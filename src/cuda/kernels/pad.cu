@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Generated before this: ELEMENT (a word of the element's size), RANK, WIDE 0 (nest.cuh), CONSTANT_BORDERS (of the innermost
-// axis). The innermost axis of the input is of adjacent elements; a row of the output has at least WIDTH.
+// axis), ROWS (they are put together in shared memory; what is beside their middles is the constant, or in their middles
+// too). The innermost axis of the input is of adjacent elements; a row of the output has at least WIDTH.
 #include "common.cuh"
 #include "elements.cuh"
 #include "nest.cuh"
@@ -19,6 +20,8 @@ struct arguments {
     const ELEMENT *constant; // NULL: `fill`
     u64 fill[2];             // an element, again and again
     u64 outputs;
+    axis per_row; // ROWS: vectors of the middle of a row
+    u64 rows;     // of a block at once
     axis dims[RANK];
     i64 stride[RANK]; // of the input, in elements
     cut cuts[RANK];
@@ -52,6 +55,95 @@ DEVICE int row_source(const arguments &a, u32 row)
     return inside ? at : -1;
 }
 
+#if ROWS
+enum { MOST_ROWS = 256 };
+
+// `have` of WIDTH elements to a place in shared memory that is aligned to one of them.
+DEVICE void put(ELEMENT *to, const vector &v, int have)
+{
+    if (sizeof(ELEMENT) == 2 && have == WIDTH) {
+        const u32 odd = (u32)(u64)to & 2;
+        const u32 w[4] = {v.all.x, v.all.y, v.all.z, v.all.w};
+        u32 *words = (u32 *)((char *)to - odd);
+        if (odd)
+            to[0] = v.v[0];
+        else
+            words[0] = w[0];
+#pragma unroll
+        for (int i = 1; i < 4; i++)
+            words[i] = __funnelshift_l(w[i - 1], w[i], odd * 8);
+        if (odd)
+            to[WIDTH - 1] = v.v[WIDTH - 1];
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++)
+        if (i < have)
+            to[i] = v.v[i];
+}
+
+// Rows of the output in shared memory as they will be: the middles of those that are in the input are put there anew for
+// every tile, the constants beside them stay.
+extern "C" __global__ void __launch_bounds__(256) pad_rows(const __grid_constant__ arguments a)
+{
+    extern __shared__ uint4 tile[];
+    __shared__ int from[MOST_ROWS];
+    ELEMENT *image = (ELEMENT *)tile;
+    const cut &c = a.cuts[RANK - 1];
+    const int width = (int)size_of(a.dims[RANK - 1]), middle = c.high - c.low, most = (int)a.rows, many = 4;
+    const u32 rows = (u32)a.outputs / width;
+    const bool aligned = (u64)a.y % 16 == 0;
+    vector same;
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++)
+        same.v[i] = a.constant ? *a.constant : *(const ELEMENT *)a.fill;
+    for (int i = threadIdx.x; i < most * width / WIDTH; i += 256)
+        tile[i] = same.all;
+    for (u32 first = blockIdx.x * most; first < rows; first += gridDim.x * most) {
+        const int here = rows - first < most ? (int)(rows - first) : most;
+        __syncthreads(); // the tile before has left
+        if (threadIdx.x < here)
+            from[threadIdx.x] = row_source(a, first + threadIdx.x);
+        __syncthreads();
+        const u32 n = here * size_of(a.per_row);
+        for (u32 u = threadIdx.x; u < n; u += many * 256) {
+            vector v[many];
+            int to[many], have[many];
+#pragma unroll
+            for (int j = 0; j < many; j++) {
+                const u32 row = quotient(u + j * 256, a.per_row), at = (u + j * 256 - row * size_of(a.per_row)) * WIDTH;
+                have[j] = u + j * 256 >= n ? 0 : middle - (int)at < WIDTH ? middle - (int)at : WIDTH;
+                to[j] = (int)row * width + c.low + (int)at;
+                v[j] = same;
+                if (have[j] == 0 || from[row] < 0)
+                    continue;
+                const ELEMENT *x = a.x + from[row] + c.low + c.base[1] + (int)at;
+                if (have[j] == WIDTH && (u64)x % 16 == 0)
+                    v[j].all = *(const uint4 *)x;
+                else
+                    v[j].all = load_shifted(x, 0, have[j] * (int)sizeof(ELEMENT));
+            }
+#pragma unroll
+            for (int j = 0; j < many; j++)
+                put(image + to[j], v[j], have[j]);
+        }
+        __syncthreads();
+        const int borders = width - middle;
+        for (int i = threadIdx.x; !CONSTANT_BORDERS && i < here * borders; i += 256) {
+            const int row = i / borders, k = i - row * borders, x = k < c.low ? k : k + middle;
+            image[row * width + x] = image[row * width + source(c, x) - c.base[1]];
+        }
+        if (!CONSTANT_BORDERS)
+            __syncthreads();
+        ELEMENT *y = a.y + (u64)first * width;
+        const int whole = aligned ? here * width / WIDTH : 0;
+        for (int i = threadIdx.x; i < whole; i += 256)
+            ((uint4 *)y)[i] = tile[i];
+        for (int i = whole * WIDTH + threadIdx.x; i < here * width; i += 256)
+            y[i] = image[i];
+    }
+}
+#else
 // 16 bytes from any element on: of the words that hold them.
 DEVICE uint4 load_anywhere(const ELEMENT *p)
 {
@@ -125,3 +217,4 @@ extern "C" __global__ void __launch_bounds__(256) pad(const __grid_constant__ ar
                 a.y[first + i] = v.v[i];
     }
 }
+#endif

@@ -11,11 +11,12 @@
 
 #include "base/size.h"
 
-enum { LARGEST = 16, HEADER_WORDS = 14 };
+enum { LARGEST = 16, HEADER_WORDS = 14, MERGED = 4 /* words of a slot */ };
 
 typedef struct {
-    const cm_kernel *find, *apply;
-    cm_grid find_grid, apply_grid;
+    const cm_kernel *find, *apply,
+        *merge; /* merge: NULL, or instead of apply where the data is elsewhere */
+    cm_grid find_grid, apply_grid, merge_grid;
     int64_t inner; /* elements of the kernel */
     size_t words;
     uint64_t *arguments;
@@ -62,7 +63,8 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     const cm_scatter *s = &p->as.scatter;
     double size = (double)cm_dtype_size(p->in[0]->dtype);
     double data = 2 * size * (double)cm_tensor_elems(p->in[0]);
-    double updates = 3 * size * (double)(s->n * s->inner) + 32 * (double)s->n;
+    bool merges = s->how == CM_SCATTER_SET && s->inner * (int64_t)size >= MERGED * LARGEST;
+    double updates = (merges ? 0 : 3) * size * (double)(s->n * s->inner) + 32 * (double)s->n;
     (void)k;
     return cm_gpu_stream_ns(&p->target, data + updates + 4 * (double)s->slots) +
            2 * cm_gpu_stream_ns(&p->target, 0);
@@ -124,7 +126,7 @@ static void put_defines(const cm_problem *p, int64_t word, int64_t inner, char *
              "#define RANK %d\n#define DEPTH %d\n#define INDEX %s\n#define WIDE %d\n"
              "#define ELEMENT %s\n#define COMBINE %d\n#define NUMBER %s\n",
              rank_of(p), s->depth, p->in[1]->dtype == CM_I32 ? "i32" : "i64",
-             cm_gpu_is_wide(s->n * inner),
+             cm_gpu_is_wide(cm_max_i64(s->n, s->slots) * inner),
              s->how == CM_SCATTER_SET ? cm_gpu_word((size_t)word) : cm_gpu_element(t), (int)s->how,
              number);
 }
@@ -155,7 +157,13 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
         (cm_grid){.blocks = {cm_gpu_blocks(&p->target, s->n * inner)}, .threads = {CM_GPU_THREADS}};
     CM_TRY(cm_gpu_kernel(cx, d, &t, 0, &st->find));
     t.entry = "scatter_apply";
-    return s->n ? cm_gpu_kernel(cx, d, &t, 0, &st->apply) : CM_OK;
+    CM_TRY(s->n ? cm_gpu_kernel(cx, d, &t, 0, &st->apply) : CM_OK);
+    if (!s->n || s->how != CM_SCATTER_SET || inner < MERGED)
+        return CM_OK;
+    st->merge_grid =
+        (cm_grid){.blocks = {cm_gpu_blocks(&p->target, bytes / word)}, .threads = {CM_GPU_THREADS}};
+    t.entry = "scatter_merge";
+    return cm_gpu_kernel(cx, d, &t, 0, &st->merge);
 }
 
 static cm_status run(const cm_run *r)
@@ -178,7 +186,13 @@ static cm_status run(const cm_run *r)
     a[9] = (uintptr_t)(work + w.next);
     if (st->apply)
         CM_TRY(cm_gpu_fill(r, work, 0, w.zeroed));
+    bool merges = st->merge && a[0];
+    uint64_t data = a[0];
+    a[0] = merges ? 0 : data;
     CM_TRY(cm_gpu_launch(r, st->find, &st->find_grid, (void *[]){a}));
+    a[0] = data;
+    if (merges)
+        return cm_gpu_launch(r, st->merge, &st->merge_grid, (void *[]){a});
     return st->apply ? cm_gpu_launch(r, st->apply, &st->apply_grid, (void *[]){a}) : CM_OK;
 }
 

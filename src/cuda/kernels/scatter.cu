@@ -3,7 +3,7 @@
 //
 // Places are `slots` of `inner` elements. First every update finds its slot and leaves its number there (the last
 // one's; or, where updates are combined, all of them in a list); then the one whose number is in the slot does the work
-// of all. Numbers begin with 1. Generated before this: RANK, DEPTH, INDEX (i32 or i64), WIDE (nest.cuh), ELEMENT, and
+// of all. Long slots that are set are written once, by their updates or as they were. Numbers begin with 1. Generated before this: RANK, DEPTH, INDEX (i32 or i64), WIDE (nest.cuh), ELEMENT, and
 // COMBINE: 0 set, 1 add, 2 mul, 3 max, 4 min, with NUMBER, in which they are.
 #include "common.cuh"
 #include "elements.cuh"
@@ -130,3 +130,31 @@ extern "C" __global__ void __launch_bounds__(256) scatter_apply(const __grid_con
 #endif
     }
 }
+
+#if !COMBINE
+// The data with the updates of slots that have one: everything is written once.
+template <int U> DEVICE void merge_some(const arguments &a, index e, index step)
+{
+    ELEMENT v[U];
+#pragma unroll
+    for (int j = 0; j < U; j++) {
+        const index at = e + j * step, slot = quotient(at, a.inner), column = at - slot * size_of(a.inner);
+        const u32 update = a.head[slot];
+        v[j] = update ? a.updates[(u64)(update - 1) * size_of(a.inner) + column] : ((const ELEMENT *)a.data)[at];
+    }
+#pragma unroll
+    for (int j = 0; j < U; j++)
+        a.to[e + j * step] = v[j];
+}
+
+extern "C" __global__ void __launch_bounds__(256) scatter_merge(const __grid_constant__ arguments a)
+{
+    const int many = 4;
+    const index all = (index)(a.bytes / sizeof(ELEMENT)), step = all_threads();
+    index e = first_index();
+    for (; (u64)e + (many - 1) * (u64)step < all; e += many * step)
+        merge_some<many>(a, e, step);
+    for (; e < all; e += step)
+        merge_some<1>(a, e, step);
+}
+#endif

@@ -18,6 +18,7 @@ cm_status cm_cuda_sort_whole_run(const cm_run *r) CM_MUST_USE;
 
 /* The first few of long rows: top.c. */
 const char *cm_cuda_top_reject(const cm_problem *p);
+int cm_cuda_top_knobs(const cm_problem *p, cm_knobs *out);
 double cm_cuda_top_cost(const cm_problem *p, const cm_knobs *k);
 size_t cm_cuda_top_workspace(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_top_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
@@ -26,6 +27,7 @@ cm_status cm_cuda_top_run(const cm_run *r) CM_MUST_USE;
 
 /* Running sums: running.c. */
 const char *cm_cuda_running_reject(const cm_problem *p);
+int cm_cuda_running_knobs(const cm_problem *p, cm_knobs *out);
 double cm_cuda_running_cost(const cm_problem *p, const cm_knobs *k);
 size_t cm_cuda_running_workspace(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_running_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,

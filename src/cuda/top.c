@@ -17,7 +17,7 @@ enum {
     WARP_ROW = 1024, /* that a warp holds, of floats, */
     WARP_MOST = 16,  /* where no more of them are wanted */
     WARP = 32,
-    LONG_ROW = 8192,
+    AHEAD = 1 << 17, /* elements beyond a row's end that kernels count up to */
 };
 
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
     int64_t parts, part;
 } form;
 
-static void form_of(const cm_problem *p, form *f)
+static void form_of(const cm_problem *p, const cm_knobs *k, form *f)
 {
     const cm_sort *s = &p->as.sort;
     cm_gpu_facts facts;
@@ -37,14 +37,14 @@ static void form_of(const cm_problem *p, form *f)
     f->groups = 64;
     while (f->groups < 2 * s->k)
         f->groups *= 2;
-    f->threads = s->n <= SHORT_ROW ? 128 : s->n <= LONG_ROW ? 256 : 512;
-    if (f->threads < f->groups)
-        f->threads = f->groups;
     int64_t wanted = cm_ceil_div(4 * (int64_t)facts.multiprocessors, cm_max_i64(s->outer, 1));
     f->parts = cm_min_i64(cm_min_i64(wanted, s->n / PART), JOINED / cm_max_i64(s->k, 1));
-    f->parts = s->outer < 2 * (int64_t)facts.multiprocessors ? cm_max_i64(1, f->parts) : 1;
+    f->parts = s->outer <= (int64_t)facts.multiprocessors ? cm_max_i64(1, f->parts) : 1;
     f->part = cm_ceil_div(cm_ceil_div(s->n, f->parts), 16) * 16; /* whole vectors */
     f->parts = cm_ceil_div(s->n, f->part);
+    bool many = s->n <= SHORT_ROW || s->outer >= 4 * (int64_t)facts.multiprocessors;
+    f->threads = k && k->v[0] ? k->v[0] : many ? 128 : f->parts > 1 ? 256 : 512;
+    f->threads = f->threads < f->groups ? f->groups : f->threads;
 }
 
 const char *cm_cuda_top_reject(const cm_problem *p)
@@ -57,7 +57,7 @@ const char *cm_cuda_top_reject(const cm_problem *p)
         return "the element type";
     if (s->inner != 1)
         return "elements of a row are apart";
-    if (s->n < LEAST || s->n >= INT32_MAX || s->k < 1)
+    if (s->n < LEAST || s->n >= INT32_MAX - AHEAD || s->k < 1)
         return "rows are short";
     return s->k > MOST ? "too many are wanted" : NULL;
 }
@@ -67,19 +67,29 @@ double cm_cuda_top_cost(const cm_problem *p, const cm_knobs *k)
     enum { PERCENT = 60, WAIT_NS = 3000 };
     cm_gpu_facts facts;
     form f;
-    (void)k;
-    form_of(p, &f);
+    form_of(p, k, &f);
     cm_gpu_facts_of(&p->target, &facts);
     double bytes = (double)cm_tensor_elems(p->in[0]) * (double)cm_dtype_size(p->in[0]->dtype);
     double launches = f.parts > 1 ? 2 : 1;
     return launches * (facts.launch_ns + WAIT_NS) + bytes / (facts.read_gbs * PERCENT / 100);
 }
 
+int cm_cuda_top_knobs(const cm_problem *p, cm_knobs *out)
+{
+    form f;
+    form_of(p, NULL, &f);
+    out[0] = (cm_knobs){{f.threads}};
+    int n = 1;
+    for (int t = 128; !f.held && t <= 512; t *= 2)
+        if (t != f.threads && t >= f.groups)
+            out[n++] = (cm_knobs){{t}};
+    return n;
+}
+
 size_t cm_cuda_top_workspace(const cm_problem *p, const cm_knobs *k)
 {
     form f;
-    (void)k;
-    form_of(p, &f);
+    form_of(p, k, &f);
     const cm_sort *s = &p->as.sort;
     return f.parts > 1 ? (size_t)(s->outer * f.parts * s->k) * sizeof(uint64_t) : 0;
 }
@@ -112,11 +122,10 @@ cm_status cm_cuda_top_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_
 {
     const cm_sort *s = &p->as.sort;
     state *st = cm_new(arena, state);
-    (void)k;
     if (!st)
         return cm_fail_memory(cx);
     *out = st;
-    form_of(p, &st->f);
+    form_of(p, k, &st->f);
     if (s->outer == 0)
         return CM_OK; /* no kernel, nothing to launch */
     int64_t most = cm_gpu_blocks(&p->target, INT64_MAX / 2);

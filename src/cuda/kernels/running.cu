@@ -6,7 +6,7 @@
 // up, always in the same order. A warp goes along its short row and carries the sum on.
 //
 // Sums stand for products too. Generated before this: ELEMENT; SUM (what is added up in), PRODUCT, WARPS (for each row, 1, 8
-// or 16), EXCLUSIVE, REVERSE, PARTS.
+// or 16), EXCLUSIVE, REVERSE, PARTS, SIDE_BYTES (of columns, that a thread has).
 #include "common.cuh"
 #include "elements.cuh"
 
@@ -42,23 +42,36 @@ DEVICE void forget(uint4 &v, u32 none)
 }
 DEVICE u32 none_of(const rows &a) { return (u32)(a.parts >> 32); } // fewer than 2^31
 
-// The next chunk of all.
-DEVICE i64 take(const rows &a, i64 before)
+// The next chunk of all. The one behind it is asked for at once: none waits for chunks but those before its own, so that the
+// first that is not done is always being worked on.
+struct queue {
+    u64 pending; // of the first thread
+};
+DEVICE i64 take(const rows &a, queue &q, i64 before)
 {
     if (!PARTS)
         return before < 0 ? (i64)blockIdx.x : before + gridDim.x;
     __shared__ u64 next;
     __syncthreads(); // the one before has been read
     if (threadIdx.x == 0)
-        next = atomicAdd(a.taken, 1ull);
+        next = before < 0 ? atomicAdd(a.taken, 1ull) : q.pending;
     __syncthreads();
+    if (threadIdx.x == 0)
+        q.pending = atomicAdd(a.taken, 1ull);
     return (i64)next;
 }
+
+DEVICE u64 bits_of(double v) { return (u64)__double_as_longlong(v); }
+DEVICE u64 bits_of(float v) { return __float_as_uint(v); }
+DEVICE u64 bits_of(u64 v) { return v; }
+DEVICE void set_bits(double &to, u64 bits) { to = __longlong_as_double((i64)bits); }
+DEVICE void set_bits(float &to, u64 bits) { to = __uint_as_float((u32)bits); }
+DEVICE void set_bits(u64 &to, u64 bits) { to = bits; }
 
 // A sum and the word that says so are one write, and one read.
 DEVICE void tell(ulonglong2 *to, SUM sum)
 {
-    asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(*(u64 *)&sum), "l"(1ull)
+    asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(bits_of(sum)), "l"(1ull)
                  : "memory");
 }
 DEVICE ulonglong2 ask(const ulonglong2 *from)
@@ -87,7 +100,9 @@ DEVICE SUM sum_of_told(const ulonglong2 *from, i64 step, int n)
             if (i + j < n) {
                 while (v[j].y == 0)
                     v[j] = ask(from + (i + j) * step);
-                sum = join(sum, *(SUM *)&v[j].x);
+                SUM told;
+                set_bits(told, v[j].x);
+                sum = join(sum, told);
             }
     }
     return sum;
@@ -216,7 +231,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) running_ro
 {
     const bool whole = a.n % WIDTH == 0 && ((u64)a.x | (u64)a.y) % 16 == 0;
     const i64 rows_here = BLOCK_WARPS / WARPS, units = (a.outer + rows_here - 1) / rows_here;
-    for (i64 u = take(a, -1); u < units * a.parts; u = take(a, u)) {
+    queue q;
+    for (i64 u = take(a, q, -1); u < units * a.parts; u = take(a, q, u)) {
         const i64 part = u / units, row = u % units * rows_here + threadIdx.x / (32 * WARPS);
         const bool inside = row < a.outer;
         SUM carry = NOTHING;
@@ -229,7 +245,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) running_ro
 
 // ---- Rows side by side: a column of elements each ----------------------------------------------
 
-enum { SIDE = sizeof(ELEMENT) < 4 ? 4 / sizeof(ELEMENT) : 1, DEEP = sizeof(ELEMENT) == 8 ? 16 : 32 };
+enum { SIDE = SIDE_BYTES / sizeof(ELEMENT), DEEP = 128 / SIDE_BYTES };
 enum { DEPTH = BLOCK_WARPS * DEEP };
 
 // N columns of a thread; `to` and `from` are apart by a row of them.
@@ -335,7 +351,8 @@ template <int N> DEVICE void run_columns(const rows &a, i64 unit, i64 units, i64
 template <int N> DEVICE void all_columns(const rows &a)
 {
     const i64 units = (a.outer * a.inner / N + 31) / 32;
-    for (i64 u = take(a, -1); u < units * a.parts; u = take(a, u)) {
+    queue q;
+    for (i64 u = take(a, q, -1); u < units * a.parts; u = take(a, q, u)) {
         const i64 part = PARTS ? u / units : 0;
         run_columns<N>(a, u - part * units, units, part);
     }

@@ -1,9 +1,11 @@
-// top.cu -- the first k of long rows, k being small: rows are read twice, the second time from the caches.
+// top.cu -- the first k of long rows, k being small: rows are read once.
 // SPDX-License-Identifier: Apache-2.0
 //
 // The k-th of the best that groups of threads have met is no better than the k-th of all: what is at least as good as it is
-// gathered, a few more than k as a rule, and ranked. Where they are too many for their room, the k-th of those that found
-// room is the next bound.
+// gathered, a few more than k as a rule, and ranked. The bound rises while a row is read: it is found anew after so many
+// elements, then after four times as many, and so on; vectors that have something are noted, and looked at again in the end.
+// Where they are too many for their room, the row is read again with the last bound; where even those that are gathered then
+// are, the k-th of those that found room is the next bound.
 //
 // Generated before this: ELEMENT, LARGEST, FLOATS, UNSIGNED; THREADS (of a block, which has a row or a part of one), GROUPS
 // (at least k), ROOM (for keys, a power of two); PARTS: keys of the first of every part are handed on; JOIN: keys are what is
@@ -20,27 +22,36 @@ struct rows {
     i64 rows, n, k, parts, part; // part: elements
 };
 
-enum { RANKED = 256, WIDTH = 16 / sizeof(ELEMENT), AHEAD = 4 };
+enum { RANKED = 256, WIDTH = 16 / sizeof(ELEMENT), AHEAD = 2 };
 
 // The best has the largest key: the number's order above, below it what is larger for a lower index. -0 is 0, NaN the largest.
-DEVICE u32 order_of(ELEMENT e)
-{
-    u32 up;
-#if FLOATS
-    float x = get<float, ELEMENT>(e) + 0.0f;
-    u32 bits = __float_as_uint(x);
-    up = x != x ? ~0u : bits ^ ((u32)((int)bits >> 31) | 0x80000000u);
-#else
-    up = (u32)get<i64, ELEMENT>(e) ^ (UNSIGNED ? 0u : 0x80000000u);
-#endif
-    return LARGEST ? up : ~up;
-}
 #if FLOATS
 // Floats are compared as such where NaN does not matter.
 typedef float number;
+DEVICE u32 order_of_number(number v)
+{
+    const float x = v + 0.0f;
+    const u32 bits = __float_as_uint(x), up = x != x ? ~0u : bits ^ ((u32)((int)bits >> 31) | 0x80000000u);
+    return LARGEST ? up : ~up;
+}
 DEVICE number number_of(ELEMENT e) { return get<float, ELEMENT>(e); }
 DEVICE bool is_better(number x, number y) { return LARGEST ? x > y : x < y; }
 DEVICE number worst() { return __int_as_float(LARGEST ? 0xff800000 : 0x7f800000); }
+DEVICE number better_of(number x, number y) { return LARGEST ? fmaxf(x, y) : fminf(x, y); } // not NaN
+// NaN where one of them is.
+DEVICE number better_or_nan(number x, number y)
+{
+#if __CUDA_ARCH__ >= 800
+    float r;
+    if (LARGEST)
+        asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+    else
+        asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+    return r;
+#else
+    return x != x || is_better(x, y) ? x : y;
+#endif
+}
 DEVICE number number_of_order(u32 order)
 {
     const u32 up = LARGEST ? order : ~order;
@@ -48,11 +59,32 @@ DEVICE number number_of_order(u32 order)
 }
 #else
 typedef u32 number; // the order itself
-DEVICE number number_of(ELEMENT e) { return order_of(e); }
+DEVICE u32 order_of_number(number v) { return v; }
+DEVICE number number_of(ELEMENT e)
+{
+    const u32 up = (u32)get<i64, ELEMENT>(e) ^ (UNSIGNED ? 0u : 0x80000000u);
+    return LARGEST ? up : ~up;
+}
 DEVICE bool is_better(number x, number y) { return x > y; }
+DEVICE number better_or_nan(number x, number y) { return x > y ? x : y; }
 DEVICE number worst() { return 0; }
 DEVICE number number_of_order(u32 order) { return order; }
 #endif
+
+DEVICE u32 order_of(ELEMENT e) { return order_of_number(number_of(e)); }
+DEVICE u64 key_of(u32 order, i64 i) { return (u64)order << 32 | (0xffffffffu - (u32)i); }
+DEVICE i64 index_of(u64 key) { return 0xffffffffu - (u32)key; }
+
+// Elements [i, i + WIDTH) of a row, as far as there are any; `whole`: vectors of rows are aligned.
+typedef run_of<ELEMENT, WIDTH> vector;
+DEVICE void load_vector(const ELEMENT *x, int i, int end, bool whole, vector &v)
+{
+    if (whole)
+        v.all = *(const uint4 *)(x + i);
+    else
+        v.all = load_shifted(x + i, 0, end - i < WIDTH ? (end - i) * (int)sizeof(ELEMENT) : 16);
+}
+DEVICE bool is_whole(const rows &a) { return a.n % WIDTH == 0 && (u64)a.x % 16 == 0; }
 
 #if HELD
 // A warp has a row: HELD vectors of orders in each thread, 0 where there is no element. The best goes out k times.
@@ -69,122 +101,122 @@ DEVICE u32 most_of(u32 v)
 #endif
 }
 
-DEVICE void best_of(const u32 (*held)[WIDTH], u32 &best, u32 &at)
+// Bits of the elements that are no worse than the bound, NaN among them; of the row's own alone.
+DEVICE u32 taken_of(const vector *v, number bound, u32 have)
 {
-    best = at = 0;
+    u32 taken = 0;
 #pragma unroll
     for (int j = 0; j < HELD; j++)
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++) {
-            const bool better = held[j][i] > best;
-            best = better ? held[j][i] : best;
-            at = better ? j * WIDTH + i : at;
-        }
+        for (int i = 0; i < WIDTH; i++)
+            if (!is_better(bound, number_of(v[j].v[i])) && (j < HELD - 1 || i < have))
+                taken |= 1u << (j * WIDTH + i);
+    return taken;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) top_of_warps(const rows a)
+// The k-th best of the best of all threads.
+DEVICE number bound_of(const vector *v, u32 have, u32 k)
+{
+    number most = worst();
+#pragma unroll
+    for (int j = 0; j < HELD; j++)
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++)
+            if (j < HELD - 1 || i < have)
+                most = better_of(most, number_of(v[j].v[i]));
+    u32 order = order_of_number(most), bound = 0;
+    for (u32 i = 0; i < k; i++) {
+        bound = most_of(order);
+        const u32 first = __ffs(__ballot_sync(~0u, order == bound)) - 1;
+        order = threadIdx.x % 32 == first ? 0 : order;
+    }
+    return number_of_order(bound);
+}
+
+DEVICE void put(const rows &a, i64 row, u32 rank, u32 index)
+{
+    if (a.y)
+        a.y[row * a.k + rank] = a.x[row * a.n + index];
+    if (a.indices)
+        a.indices[row * a.k + rank] = index;
+}
+
+// The best goes out k times: where many are no worse than the bound. 0: no element.
+DEVICE void put_one_by_one(const rows &a, i64 row, const vector *v, u32 have)
 {
     const u32 lane = threadIdx.x % 32;
-    const bool whole = a.n % WIDTH == 0 && (u64)a.x % 16 == 0;
+    u32 gone = 0;
+    for (u32 k = 0; k < a.k; k++) {
+        u32 best = 0, at = 0;
+#pragma unroll
+        for (int j = 0; j < HELD * WIDTH; j++) {
+            const bool here = (j / WIDTH < HELD - 1 || j % WIDTH < have) && !(gone >> j & 1);
+            const u32 order = here ? order_of(v[j / WIDTH].v[j % WIDTH]) : 0;
+            at = order > best ? j : at;
+            best = order > best ? order : best;
+        }
+        const u32 index = (at / WIDTH * 32 + lane) * WIDTH + at % WIDTH; // of equals the lowest
+        const u32 most = most_of(best), first = ~most_of(best == most ? ~index : 0);
+        if (index == first && best == most) {
+            gone |= 1u << at;
+            put(a, row, k, index);
+        }
+    }
+}
+
+// A warp has a row: HELD vectors in each thread.
+extern "C" __global__ void __launch_bounds__(THREADS) top_of_warps(const rows a)
+{
+    __shared__ u64 keys_of[THREADS / 32][32];
+    const u32 lane = threadIdx.x % 32;
+    u64 *keys = keys_of[threadIdx.x / 32];
+    const bool whole = is_whole(a);
     const i64 step = (i64)gridDim.x * (THREADS / 32);
     for (i64 row = (i64)blockIdx.x * (THREADS / 32) + threadIdx.x / 32; row < a.rows; row += step) {
         const ELEMENT *x = a.x + row * a.n;
-        u32 held[HELD][WIDTH], best, at, found = 0;
+        const i64 left = a.n - (i64)((HELD - 1) * 32 + lane) * WIDTH;
+        const u32 have = left < 0 ? 0 : left < WIDTH ? (u32)left : WIDTH; // of the last vector
+        vector v[HELD];
 #pragma unroll
-        for (int j = 0; j < HELD; j++) {
-            const u32 first = (j * 32 + lane) * WIDTH;
-            ELEMENT v[WIDTH];
-            if (whole && first < a.n)
-                load_run<true, ELEMENT, WIDTH>(x + first, v);
-            for (int i = 0; !whole && i < WIDTH; i++)
-                if (first + i < a.n)
-                    v[i] = x[first + i];
+        for (int j = 0; j < HELD; j++)
+            if (j < HELD - 1 || have)
+                load_vector(x, (j * 32 + (int)lane) * WIDTH, (int)a.n, whole, v[j]);
+        u32 taken = taken_of(v, bound_of(v, have, (u32)a.k), have), upto = __popc(taken);
 #pragma unroll
-            for (int i = 0; i < WIDTH; i++)
-                held[j][i] = first + i < a.n ? order_of(v[i]) : 0;
+        for (int d = 1; d < 32; d *= 2) {
+            const u32 low = __shfl_up_sync(~0u, upto, d);
+            upto += lane >= d ? low : 0;
         }
-        best_of(held, best, at);
-        for (u32 k = 0; k < a.k; k++) {
-            const u32 index = (at / WIDTH * 32 + lane) * WIDTH + at % WIDTH; // of equals the lowest
-            const u32 most = most_of(best), first = ~most_of(best == most ? ~index : 0);
-            found = lane == k ? first : found;
-            if (index != first || best != most)
-                continue;
-#pragma unroll
-            for (int j = 0; j < HELD * WIDTH; j++)
-                held[j / WIDTH][j % WIDTH] = j == at ? 0 : held[j / WIDTH][j % WIDTH];
-            best_of(held, best, at);
+        const u32 all = __shfl_sync(~0u, upto, 31);
+        if (all > 32) {
+            put_one_by_one(a, row, v, have);
+            continue;
         }
-        if (lane < a.k) {
-            if (a.y)
-                a.y[row * a.k + lane] = x[found];
-            if (a.indices)
-                a.indices[row * a.k + lane] = found;
+        for (u32 to = upto - __popc(taken); taken; taken &= taken - 1, to++) {
+            const u32 j = __ffs(taken) - 1, index = (j / WIDTH * 32 + lane) * WIDTH + j % WIDTH;
+            keys[to] = key_of(order_of(x[index]), index);
         }
+        __syncwarp();
+        const u64 key = lane < all ? keys[lane] : 0;
+        u32 rank = 0;
+        for (u32 i = 0; i < all; i++)
+            rank += keys[i] > key;
+        if (lane < all && rank < a.k)
+            put(a, row, rank, (u32)index_of(key));
+        __syncwarp();
     }
 }
 #else
-DEVICE u64 key_of(u32 order, i64 i) { return (u64)order << 32 | (0xffffffffu - (u32)i); }
-DEVICE i64 index_of(u64 key) { return 0xffffffffu - (u32)key; }
-
 struct span {
-    i64 row, begin, end;
+    i64 row;
+    int begin, end;
 };
-
-// take(element, index) for each element of this thread.
-template <class F> DEVICE void walk(const rows &a, const span &s, F take)
-{
-    const ELEMENT *x = a.x + s.row * a.n;
-    i64 i = s.begin + threadIdx.x;
-    if (a.n % WIDTH == 0 && (u64)a.x % 16 == 0) {
-        const i64 step = THREADS * WIDTH;
-        i = s.begin + threadIdx.x * WIDTH;
-        for (; i < s.end; i += AHEAD * step) {
-            ELEMENT v[AHEAD][WIDTH];
-#pragma unroll
-            for (int u = 0; u < AHEAD; u++)
-                if (i + u * step < s.end)
-                    load_run<true, ELEMENT, WIDTH>(x + i + u * step, v[u]);
-#pragma unroll
-            for (int u = 0; u < AHEAD; u++)
-#pragma unroll
-                for (int j = 0; j < WIDTH && i + u * step < s.end; j++)
-                    take(v[u][j], i + u * step + j);
-        }
-        return;
-    }
-    for (; i < s.end; i += THREADS)
-        take(x[i], i);
-}
-
-// The key of the best element of this thread, one that is better than the worst there can be; 0: it has none. NaN is passed
-// over: any elements' keys are bounds.
-DEVICE u64 best_key(const rows &a, const span &s)
-{
-    u64 best = 0;
-#if JOIN
-    for (i64 i = s.begin + threadIdx.x; i < s.end; i += THREADS) {
-        const u64 key = a.keys[s.row * a.n + i];
-        best = key > best ? key : best;
-    }
-#else
-    number most = worst();
-    u32 at = ~0u;
-    walk(a, s, [&](ELEMENT e, i64 i) {
-        const number x = number_of(e);
-        const bool better = is_better(x, most);
-        most = better ? x : most;
-        at = better ? (u32)i : at;
-    });
-    best = at == ~0u ? 0 : key_of(order_of(a.x[s.row * a.n + at]), at);
-#endif
-    return best;
-}
 
 // How many of n keys, an even number, are better.
 DEVICE u32 rank_of(u64 key, const u64 *keys, u32 n)
 {
     u32 better = 0;
+#pragma unroll 8
     for (u32 i = 0; i < n; i += 2) {
         const ulonglong2 two = *(const ulonglong2 *)(keys + i);
         better += (two.x > key) + (two.y > key);
@@ -192,35 +224,196 @@ DEVICE u32 rank_of(u64 key, const u64 *keys, u32 n)
     return better;
 }
 
-// Those of at least `least` into keys, as far as there is room; returns how many there are.
-DEVICE u32 gather(const rows &a, const span &s, u64 least, u64 *keys, u32 *count)
+// The k-th of the best keys of groups of threads, 0: there are not so many. 0 is that of a thread that has met none.
+DEVICE u64 bound_of(const rows &a, u64 key)
+{
+    __shared__ __align__(16) u64 best[GROUPS];
+    __shared__ u64 least;
+    const int each = THREADS / GROUPS;
+#pragma unroll
+    for (int d = (each < 32 ? each : 32) / 2; d > 0; d /= 2) {
+        const u64 other = __shfl_xor_sync(~0u, key, d);
+        key = other > key ? other : key;
+    }
+    __syncthreads(); // what was there has been read
+    if (threadIdx.x % each == 0)
+        best[threadIdx.x / each] = key;
+    if (threadIdx.x == 0)
+        least = 0;
+    __syncthreads();
+    if (threadIdx.x < GROUPS && best[threadIdx.x] &&
+        rank_of(best[threadIdx.x], best, GROUPS) == a.k - 1)
+        least = best[threadIdx.x];
+    __syncthreads();
+    return least;
+}
+
+DEVICE void add_key(u64 key, u64 least, u64 *keys, u32 *count)
+{
+    if (key < least)
+        return;
+    const u32 to = atomicAdd(count, 1u);
+    if (to < ROOM)
+        keys[to] = key;
+}
+
+#if JOIN
+DEVICE u64 first_bound(const rows &a, const span &s, int *, u32 *)
+{
+    u64 best = 0;
+    for (int i = s.begin + threadIdx.x; i < s.end; i += THREADS) {
+        const u64 key = a.keys[s.row * a.n + i];
+        best = key > best ? key : best;
+    }
+    return bound_of(a, best);
+}
+DEVICE void gather(const rows &a, const span &s, u64 least, u64 *keys, u32 *count)
+{
+    for (int i = s.begin + threadIdx.x; i < s.end; i += THREADS)
+        add_key(a.keys[s.row * a.n + i], least, keys, count);
+}
+#else
+// AHEAD vectors of a thread, from i on, THREADS vectors apart.
+struct batch {
+    vector v[AHEAD];
+};
+enum { STEP = THREADS * WIDTH };
+DEVICE void load_batch(const ELEMENT *x, int i, int end, bool whole, batch &b)
+{
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++)
+        if (i + u * STEP < end)
+            load_vector(x, i + u * STEP, end, whole, b.v[u]);
+}
+
+// The best of a vector's elements, NaN where one of them is.
+DEVICE number best_of(const vector &v)
+{
+    number best = number_of(v.v[0]);
+#pragma unroll
+    for (int j = 1; j < WIDTH; j++)
+        best = better_or_nan(best, number_of(v.v[j]));
+    return best;
+}
+
+// The elements of a vector that are no worse than the bound.
+DEVICE void gather_vector(const vector &v, int at, int end, u64 least, u64 *keys, u32 *count)
+{
+    const number bound = least ? number_of_order((u32)(least >> 32)) : worst();
+#pragma unroll
+    for (int j = 0; j < WIDTH; j++)
+        if (!is_better(bound, number_of(v.v[j])) && at + j < end)
+            add_key(key_of(order_of(v.v[j]), at + j), least, keys, count);
+}
+
+// Vectors in which one is no worse than the bound: where they are.
+DEVICE void note_batch(int i, int end, const batch &b, u64 least, int *noted, u32 *count)
+{
+    const number bound = least ? number_of_order((u32)(least >> 32)) : worst();
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++) {
+        const int at = i + u * STEP;
+        if (is_better(bound, best_of(b.v[u])) || at >= end)
+            continue;
+        const u32 to = atomicAdd(count, 1u);
+        if (to < ROOM)
+            noted[to] = at;
+    }
+}
+
+// The best that a thread has met, better than the worst there can be, and the last index of the vector in which it is: a key
+// of these is no better than its own. Vectors with NaN are passed over, and those at a row's end: any elements' keys are bounds.
+struct champion {
+    number most;
+    int at;
+};
+DEVICE void meet(champion &c, const batch &b, int i, int end)
+{
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++) {
+        const int last = i + u * STEP + WIDTH - 1;
+        const number best = best_of(b.v[u]);
+        const bool better = is_better(best, c.most) && last < end;
+        c.most = better ? best : c.most;
+        c.at = better ? last : c.at;
+    }
+}
+DEVICE u64 key_of(const champion &c) { return c.at < 0 ? 0 : key_of(order_of_number(c.most), c.at); }
+
+// The bound is found first when one in PREFIX of the row has been met, which is then read again, from the caches.
+enum { PREFIX = 8 };
+DEVICE u64 first_bound(const rows &a, const span &s, int *noted, u32 *count)
+{
+    const ELEMENT *x = a.x + s.row * a.n;
+    const bool whole = is_whole(a);
+    const int span_of_batch = AHEAD * STEP, mine = s.begin + threadIdx.x * WIDTH;
+    champion c;
+    c.most = worst();
+    c.at = -1;
+    batch b;
+    int first = s.begin, prefix = s.begin;
+    do {
+        load_batch(x, mine + prefix - s.begin, s.end, whole, b);
+        meet(c, b, mine + prefix - s.begin, s.end);
+        prefix += span_of_batch;
+    } while (prefix < s.begin + (s.end - s.begin) / PREFIX);
+    u64 least = bound_of(a, key_of(c));
+    bool last = true; // no more was met after the bound was found
+    int next = prefix - s.begin > s.end / 4 ? s.end : s.begin + 4 * (prefix - s.begin); // where it is found anew
+    if (prefix - s.begin > span_of_batch)
+        load_batch(x, mine, s.end, whole, b);
+    for (int i = mine; first < s.end; first += span_of_batch, i += span_of_batch) {
+        batch behind;
+        load_batch(x, i + span_of_batch, s.end, whole, behind);
+        if (first >= prefix) {
+            meet(c, b, i, s.end);
+            last = first >= next;
+        }
+        if (first >= next) {
+            least = bound_of(a, key_of(c));
+            next = first - s.begin > s.end / 4 ? s.end : first + 3 * (first - s.begin);
+        }
+        note_batch(i, s.end, b, least, noted, count);
+        b = behind;
+    }
+    if (!last)
+        return bound_of(a, key_of(c));
+    __syncthreads(); // all have noted theirs
+    return least;
+}
+
+// Those of the vectors that were noted; of all where there were too many of them.
+DEVICE void gather_noted(const rows &a, const span &s, u64 least, const int *noted, u32 n, u64 *keys, u32 *count)
+{
+    const ELEMENT *x = a.x + s.row * a.n;
+    for (u32 i = threadIdx.x; i < n; i += THREADS) {
+        vector v;
+        load_vector(x, noted[i], s.end, is_whole(a), v);
+        gather_vector(v, noted[i], s.end, least, keys, count);
+    }
+}
+
+DEVICE void gather(const rows &a, const span &s, u64 least, u64 *keys, u32 *count)
+{
+    const ELEMENT *x = a.x + s.row * a.n;
+    const bool whole = is_whole(a);
+    for (int i = s.begin + threadIdx.x * WIDTH; i < s.end; i += AHEAD * STEP) {
+        batch b;
+        load_batch(x, i, s.end, whole, b);
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++)
+            gather_vector(b.v[u], i + u * STEP, s.end, least, keys, count);
+    }
+}
+#endif
+
+DEVICE u32 gather_again(const rows &a, const span &s, u64 least, u64 *keys, u32 *count)
 {
     __syncthreads(); // `least` has been read
     if (threadIdx.x == 0)
         *count = 0;
     __syncthreads();
-#if JOIN
-    for (i64 i = s.begin + threadIdx.x; i < s.end; i += THREADS) {
-        const u64 key = a.keys[s.row * a.n + i];
-        if (key >= least) {
-            const u32 to = atomicAdd(count, 1u);
-            if (to < ROOM)
-                keys[to] = key;
-        }
-    }
-#else
-    const number bound = least ? number_of_order((u32)(least >> 32)) : worst();
-    walk(a, s, [&](ELEMENT e, i64 i) {
-        if (is_better(bound, number_of(e)))
-            return;
-        const u64 key = key_of(order_of(e), i);
-        if (key >= least) {
-            const u32 to = atomicAdd(count, 1u);
-            if (to < ROOM)
-                keys[to] = key;
-        }
-    });
-#endif
+    gather(a, s, least, keys, count);
     __syncthreads();
     return *count;
 }
@@ -264,37 +457,35 @@ DEVICE void put_first(const rows &a, const span &s, u64 *keys, u32 n)
         put(a, s, i, keys[all - 1 - i]);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) top(const rows a)
+extern "C" __global__ void __launch_bounds__(THREADS, THREADS > 512 ? 1 : 1024 / THREADS) top(const rows a)
 {
-    __shared__ __align__(16) u64 keys[ROOM + 2], best[GROUPS];
-    __shared__ u64 least;
-    __shared__ u32 count;
-    const int each = THREADS / GROUPS;
+    __shared__ __align__(16) u64 keys[ROOM + 2];
+    __shared__ int noted[JOIN ? 1 : ROOM];
+    __shared__ u32 count, n_noted;
     for (i64 u = blockIdx.x; u < a.rows * a.parts; u += gridDim.x) {
         span s;
         s.row = u / a.parts;
-        s.begin = JOIN ? 0 : (u - s.row * a.parts) * a.part;
-        s.end = JOIN || a.n - s.begin < a.part ? a.n : s.begin + a.part;
-        u64 key = best_key(a, s);
-#pragma unroll
-        for (int d = (each < 32 ? each : 32) / 2; d > 0; d /= 2) {
-            const u64 other = __shfl_xor_sync(~0u, key, d);
-            key = other > key ? other : key;
-        }
+        s.begin = JOIN ? 0 : (int)((u - s.row * a.parts) * a.part);
+        s.end = (int)(JOIN || a.n - s.begin < a.part ? a.n : s.begin + a.part);
         __syncthreads(); // what was there has been read
-        if (threadIdx.x % each == 0)
-            best[threadIdx.x / each] = key;
         if (threadIdx.x == 0)
-            least = 0;
-        __syncthreads();
-        if (threadIdx.x < GROUPS && best[threadIdx.x] &&
-            rank_of(best[threadIdx.x], best, GROUPS) == a.k - 1)
-            least = best[threadIdx.x];
-        __syncthreads();
-        u32 n = gather(a, s, least, keys, &count);
+            count = n_noted = 0; // seen by all when they find the bound
+        const u64 least = first_bound(a, s, noted, &n_noted);
+        u32 n;
+#if JOIN
+        n = gather_again(a, s, least, keys, &count);
+#else
+        if (n_noted <= ROOM) {
+            gather_noted(a, s, least, noted, n_noted, keys, &count);
+            __syncthreads();
+            n = count;
+        } else {
+            n = gather_again(a, s, least, keys, &count);
+        }
+#endif
         while (n > ROOM) { // of those that are there, the k-th is no better than the k-th of all
             sort_keys(keys, ROOM);
-            n = gather(a, s, keys[ROOM - (u32)a.k], keys, &count);
+            n = gather_again(a, s, keys[ROOM - (u32)a.k], keys, &count);
         }
         put_first(a, s, keys, n);
     }

@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The problem's tables of sources and weights are in the device's memory before a run. */
+#include "cuda/resize.h"
+
 #include "cuda/nest.h"
 #include "cuda/program_text.h"
 #include "cuda/tactics.h"
@@ -180,6 +182,8 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     double each = f.rows || f.lines ? 10 : taps * (f.run > 1 ? 8 : 25);
     double work = (double)f.outputs * each * 2 / (facts.tflops * 1000);
     double memory = cm_gpu_stream_ns(&p->target, bytes);
+    if (f.lines) /* by narrow words */
+        memory *= size >= 4 ? 1.03 : f.copy ? 1.3 : 1.7;
     return memory > work ? memory : work + facts.launch_ns;
 }
 
@@ -363,5 +367,12 @@ const cm_tactic cm_cuda_resize_tactics[] = {
      .cost = cost,
      .ready = ready,
      .run = run},
+    {.name = "resize_strips",
+     .level = 750,
+     .reject = cm_cuda_resize_strips_reject,
+     .knobs = cm_cuda_resize_strips_knobs,
+     .cost = cm_cuda_resize_strips_cost,
+     .ready = cm_cuda_resize_strips_ready,
+     .run = cm_cuda_resize_strips_run},
 };
 const int cm_cuda_resize_count = CM_COUNT(cm_cuda_resize_tactics);

@@ -94,6 +94,32 @@ static void interpolated(void **state)
             }
 }
 
+/* Runs of several elements, of a row or of channels, down strips. */
+static void short_floats(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"f16", "bf16"};
+    for (int t = 0; t < CM_COUNT(types); t++) {
+        char text[300];
+        snprintf(text, sizeof text,
+                 "x: %s[2,16,19,16]\n@s = f32[4] {1,1,2,2}\ny = Resize(x, _, @s) "
+                 "{mode=\"linear\"}\nreturn y\n",
+                 types[t]);
+        op_case c = op_case_of(text);
+        c.tolerance = t ? 8e-3 : 1e-3;
+        op_check(&c);
+        assert_true(c.ran > 0);
+        snprintf(text, sizeof text,
+                 "x: %s[1,8,12,9]\n@s = i64[4] {1,8,29,20}\ny = Resize(x, _, _, @s) "
+                 "{mode=\"linear\", coordinate_transformation_mode=\"align_corners\"}\n"
+                 "return y\n",
+                 types[t]);
+        c = op_case_of(text);
+        c.tolerance = t ? 8e-3 : 1e-3;
+        op_check(&c);
+    }
+}
+
 /* Weights of 0 read nothing: what is not finite stays where it is. */
 static void hurt(void **state)
 {
@@ -145,9 +171,9 @@ static void epilogues(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nearest),   cmocka_unit_test(types), cmocka_unit_test(interpolated),
-        cmocka_unit_test(hurt),      cmocka_unit_test(crops), cmocka_unit_test(others),
-        cmocka_unit_test(epilogues),
+        cmocka_unit_test(nearest),      cmocka_unit_test(types),     cmocka_unit_test(interpolated),
+        cmocka_unit_test(short_floats), cmocka_unit_test(hurt),      cmocka_unit_test(crops),
+        cmocka_unit_test(others),       cmocka_unit_test(epilogues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* nodes.c -- single nodes on a GPU: every tactic and setting, beside a copy of as many bytes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Usage: nodes [WORD]...: only nodes whose text holds one of them. For each node and setting: microseconds, GB/s of inputs
+ * Usage: nodes [WORD]...: only nodes whose text holds one of them. For each node and setting
+ * that may be the best: microseconds, GB/s of inputs
  * and outputs, which fraction of a copy's that is, and TFLOP/s of attention. Kernels are compiled by all cores, in the order
  * in which they are wanted. Times are those of a recording of many runs, by the device's clock. */
 #include <math.h>
@@ -147,10 +148,13 @@ static void read_node(node *n, const char *text)
     set_work(n);
 }
 
+/* Those that the model says are many times slower than the best are left out. */
 static void make_trials(const node *of)
 {
+    enum { TIMES = 8 };
     cm_knobs knobs[CM_MAX_KNOBS] = {0};
-    int n;
+    int n, first = n_trials;
+    double best = INFINITY;
     const cm_tactic *rows = cm_backend_for(CM_DEVICE_CUDA)->tactics(of->p.kind, &n);
     for (int t = 0; t < n; t++) {
         if (rows[t].level > of->p.target.level || rows[t].reject(&of->p))
@@ -160,8 +164,14 @@ static void make_trials(const node *of)
         for (int k = 0; k < settings && n_trials < MOST_TRIALS; k++) {
             trials[n_trials] = (trial){.of = of, .tactic = &rows[t], .knobs = knobs[k]};
             cm_arena_init(&trials[n_trials++].arena, NULL);
+            best = fmin(best, rows[t].cost(&of->p, &knobs[k]));
         }
     }
+    int kept = first;
+    for (int i = first; i < n_trials; i++)
+        if (trials[i].tactic->cost(&of->p, &trials[i].knobs) <= TIMES * best)
+            trials[kept++] = trials[i];
+    n_trials = kept;
 }
 
 static void *compile(void *unused)
@@ -203,10 +213,13 @@ static void wait_for(const trial *x)
 /* The device's memory full of numbers in [-1, 1]. */
 static void fill_memory(cm_ctx *cx, cm_dtype type)
 {
-    enum { PIECE = 1 << 24 };
-    static unsigned char piece[PIECE];
+    enum { PIECE = 1 << 24, TYPES = 64 };
+    static unsigned char *pieces[TYPES]; /* by type, once they have been wanted */
+    unsigned char *piece = pieces[type % TYPES];
     unsigned random = 1;
-    int64_t n = PIECE / (int64_t)cm_dtype_size(type);
+    int64_t n = piece ? 0 : PIECE / (int64_t)cm_dtype_size(type);
+    if (!piece && !(piece = pieces[type % TYPES] = malloc(PIECE)))
+        exit(1);
     for (int64_t i = 0; i < n; i++) {
         random = random * 1664525u + 1013904223u;
         cm_set_f64(type, piece, i, (random >> 8) / 8388608.0 - 1);

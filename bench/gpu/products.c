@@ -221,6 +221,19 @@ static void make_problems(void)
         convolution(CM_F16, false, n, 72, 72, 72, 56, 5, 2);
         convolution(CM_F16, false, n, 480, 480, 480, 14, 3, 1);
     }
+    convolution(CM_F16, false, 128, 16, 16, 16, 112, 3, 1);
+    convolution(CM_F16, false, 128, 64, 64, 64, 112, 3, 2);
+    convolution(CM_F16, false, 128, 72, 72, 72, 56, 3, 1);
+    convolution(CM_F16, false, 128, 120, 120, 120, 28, 5, 1);
+    convolution(CM_F16, false, 128, 672, 672, 672, 14, 5, 2);
+    convolution(CM_F16, false, 128, 960, 960, 960, 7, 5, 1);
+    convolution(CM_F16, false, 128, 16, 64, 1, 112, 1, 1);
+    convolution(CM_F16, false, 128, 24, 72, 1, 56, 1, 1);
+    convolution(CM_F16, false, 128, 40, 240, 1, 28, 1, 1);
+    convolution(CM_F16, false, 128, 72, 40, 1, 28, 1, 1);
+    convolution(CM_F16, false, 128, 120, 40, 1, 28, 1, 1);
+    convolution(CM_F16, false, 128, 240, 80, 1, 14, 1, 1);
+    convolution(CM_F16, false, 128, 672, 112, 1, 14, 1, 1);
     convolution(CM_F32, true, 128, 128, 128, 1, 28, 3, 1);
 }
 

@@ -56,6 +56,7 @@ int64_t cm_gpu_conv_tap_at(const cm_tensor *w, int64_t tap);
                                      const cm_problem *p, const cm_knobs *k, const void **state);  \
     cm_status cm_cuda_##stem##_run(const cm_run *r)
 CONV_TACTIC(conv_depthwise);
+CONV_TACTIC(conv_band);
 CONV_TACTIC(conv_tile);
 CONV_TACTIC(conv_wgmma);
 CONV_TACTIC(conv_few);
@@ -84,6 +85,7 @@ int cm_cuda_conv_patch_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_few_knobs(const cm_problem *p, cm_knobs *out);
 size_t cm_cuda_conv_few_workspace(const cm_problem *p, const cm_knobs *k);
 int cm_cuda_conv_depthwise_knobs(const cm_problem *p, cm_knobs *out);
+int cm_cuda_conv_band_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_narrow_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_tile_knobs(const cm_problem *p, cm_knobs *out);

@@ -89,7 +89,8 @@ int cm_cuda_conv_bulk_knobs(const cm_problem *p, cm_knobs *out)
     return cm_wgmma_choose(&g, &e, CM_WGMMA_IMAGES, out);
 }
 
-static const double WALK_NS = 500; /* what walking takes at first, beside plain copies */
+static const double WALK_NS = 500;      /* what walking takes at first, beside plain copies */
+static const double APART_SHARE = 0.06; /* of memory's rate, for results that are not adjacent */
 
 double cm_cuda_conv_bulk_cost(const cm_problem *p, const cm_knobs *k)
 {
@@ -97,7 +98,11 @@ double cm_cuda_conv_bulk_cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts_of(&p->target, &g);
     cm_extent e = extent_of(p);
     cm_wgmma w = cm_wgmma_of_knobs(k);
-    return cm_wgmma_cost(&g, &w, &e) + cm_gpu_conv_way_out(p) + WALK_NS;
+    double apart = 0;
+    if (p->out[0]->strides[1] != 1)
+        apart = (double)cm_tensor_elems(p->out[0]) * (double)cm_dtype_size(p->out[0]->dtype) /
+                (g.read_gbs * APART_SHARE);
+    return cm_wgmma_cost(&g, &w, &e) + cm_gpu_conv_way_out(p) + WALK_NS + apart;
 }
 
 size_t cm_cuda_conv_bulk_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)

@@ -78,10 +78,11 @@ int cm_cuda_conv_depthwise_knobs(const cm_problem *p, cm_knobs *out)
     const setting *from = !is_held(c) ? large_windows : small ? small_windows : middle_windows;
     int n = !is_held(c) ? CM_COUNT(large_windows)
             : small     ? CM_COUNT(small_windows)
-                        : CM_COUNT(middle_windows) - (c->stride[2] > 1); /* wide rows are shared */
-    for (int i = 0; i < n; i++)
-        out[i] = (cm_knobs){{from[i].channels, from[i].down, from[i].across}};
-    return n;
+                        : CM_COUNT(middle_windows);
+    int first = from == middle_windows && c->stride[1] > 1; /* few rows would be shared */
+    for (int i = first; i < n; i++)
+        out[i - first] = (cm_knobs){{from[i].channels, from[i].down, from[i].across}};
+    return n - first;
 }
 
 /* Of a thread: instructions to load an input and to widen it, and for each pixel of a result; ns that one takes where few

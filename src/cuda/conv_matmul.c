@@ -1,7 +1,9 @@
 /* conv_matmul.c -- convolutions of one kernel position as plain matrix products: rows are pixels, k channels.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "base/size.h"
 #include "cuda/conv.h"
 #include "cuda/matmul.h"
+#include "cuda/wgmma.h"
 
 /* The product that is solved instead. */
 typedef struct {
@@ -56,11 +58,27 @@ int cm_cuda_conv_matmul_knobs(const cm_problem *p, cm_knobs *out)
     return cm_cuda_matmul_wgmma_knobs(&d.p, out);
 }
 
+/* Copies of lines that end inside the last part of k are slower: so much for each tile. Those that walk over images
+ * (conv_bulk.c) are not. */
+static const double TORN_NS = 1000;
+
+static double torn_lines(const cm_problem *p, const cm_matmul *s, const cm_knobs *k)
+{
+    cm_gpu_facts g;
+    cm_gpu_facts_of(&p->target, &g);
+    cm_wgmma w = cm_wgmma_of_knobs(k);
+    if (s->k * (int64_t)cm_dtype_size(p->in[0]->dtype) % CM_WGMMA_LINE == 0)
+        return 0;
+    return TORN_NS * (double)(cm_ceil_div(s->m, w.rows) * cm_ceil_div(s->n, w.n)) /
+           g.multiprocessors;
+}
+
 double cm_cuda_conv_matmul_cost(const cm_problem *p, const cm_knobs *k)
 {
     derived d;
     derive(p, &d);
-    return cm_cuda_matmul_wgmma_cost(&d.p, k) + cm_gpu_conv_way_out(p);
+    return cm_cuda_matmul_wgmma_cost(&d.p, k) + cm_gpu_conv_way_out(p) +
+           torn_lines(p, &d.p.as.matmul, k);
 }
 
 typedef struct {

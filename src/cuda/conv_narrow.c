@@ -87,6 +87,7 @@ int cm_cuda_conv_narrow_knobs(const cm_problem *p, cm_knobs *out)
 static const double MEMORY_SHARE = 0.75, ADDED_SHARE = 0.5, RATE_SHARE = 0.3;
 enum { FEW_COLUMNS = 64 }; /* up to here what is added to results comes as fast as the pixels */
 static const double BEGIN_NS = 1500; /* until the first results leave */
+static const double GROUP_NS = 1500; /* that a warp takes for 32 columns of a tile */
 
 double cm_cuda_conv_narrow_cost(const cm_problem *p, const cm_knobs *k)
 {
@@ -105,6 +106,11 @@ double cm_cuda_conv_narrow_cost(const cm_problem *p, const cm_knobs *k)
     double weights = columns * (double)e.k * e.element / (g.read_gbs / g.multiprocessors * 3);
     bool adds = p->epilogue && p->n_operands > 0 && c->c_out > FEW_COLUMNS;
     double memory = e.bytes / (g.read_gbs * (adds ? ADDED_SHARE : MEMORY_SHARE));
+    double waiting =
+        (double)cm_ceil_div((int64_t)tiles, g.multiprocessors * WARPS * PER_MULTIPROCESSOR) *
+        (double)cm_ceil_div(c->c_out, 32) * GROUP_NS;
+    if (waiting > memory)
+        memory = waiting;
     double alone = fits(p, s, PER_MULTIPROCESSOR) ? 1 : 2;
     return g.launch_ns + BEGIN_NS + weights + alone * (compute > memory ? compute : memory);
 }

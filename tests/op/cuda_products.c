@@ -297,6 +297,10 @@ static void depthwise_convolutions(void **state)
     (void)state;
     compiles("x: f16[1,16,9,9]\n@w = f16[16,1,3,3] random 1\n"
              "y = Conv(x, @w) {pads=[1,1,1,1], group=16, strides=[2,2]}\nreturn y\n");
+    compiles("x: f16[1,24,9,9]\n@w = f16[24,1,5,5] random 1\n"
+             "y = Conv(x, @w) {pads=[2,2,2,2], group=24}\nreturn y\n");
+    compiles("x: bf16[1,16,20,20]\n@w = bf16[16,1,7,7] random 1\n"
+             "y = Conv(x, @w) {pads=[3,3,3,3], group=16} then \"relu x\"\nreturn y\n");
 }
 
 static void transposed_convolutions(void **state)

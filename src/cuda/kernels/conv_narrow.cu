@@ -43,13 +43,15 @@ DEVICE void place_weights(const narrow_args &p, const lines &l, u32 weights, u32
         store_shared16(tiles + i * l.pitch + l.chunks * 16, make_uint4(0, 0, 0, 0));
 }
 
-// A warp's next tile: PIXELS pixels from `first` on.
-DEVICE void load_pixels(const narrow_args &p, const lines &l, u32 to, i64 first)
+// A warp's next tile: PIXELS pixels from `first` on. What will be added to its results comes nearer.
+DEVICE void load_pixels(const narrow_args &p, const lines &l, const finish_args &f, const finish_places &at, u32 to,
+                        i64 first)
 {
     u32 lane = threadIdx.x % 32, pixel = lane / l.chunks, chunk = lane - pixel * l.chunks;
     u32 down = 32 / l.chunks, right = 32 - down * l.chunks;
     const T *from = p.x + first * p.pitch;
     i64 left = p.m - first;
+    finish_prefetch(f, at, (u32)first, 0, left < PIXELS ? (int)left : PIXELS, p.n, lane, 32);
     for (; pixel < PIXELS; pixel += down, chunk += right) {
         if (chunk >= l.chunks) {
             chunk -= l.chunks;
@@ -137,22 +139,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 16 / WARPS)
     u32 tiles = shared_address(shared), weights = tiles + WARPS * STAGES * PIXELS * l.pitch;
     u32 warp = threadIdx.x / 32, own = tiles + warp * STAGES * PIXELS * l.pitch;
     i64 step = (i64)gridDim.x * WARPS * PIXELS, first = (i64)(blockIdx.x * WARPS + warp) * PIXELS;
+    finish_places at = finish_matrix(f, 0);
     place_weights(p, l, weights, tiles);
     copies_end_group();
     wait_for_predecessor();
 #pragma unroll
     for (int i = 0; i < STAGES - 1; i++) {
         if (first + i * step < p.m)
-            load_pixels(p, l, own + i * PIXELS * l.pitch, first + i * step);
+            load_pixels(p, l, f, at, own + i * PIXELS * l.pitch, first + i * step);
         copies_end_group();
     }
     copies_wait<STAGES - 1>();
     __syncthreads();
-    finish_places at = finish_matrix(f, 0);
     u32 slot = 0, ahead = STAGES - 1;
     for (; first < p.m; first += step) {
         if (first + (STAGES - 1) * step < p.m)
-            load_pixels(p, l, own + ahead * PIXELS * l.pitch, first + (STAGES - 1) * step);
+            load_pixels(p, l, f, at, own + ahead * PIXELS * l.pitch, first + (STAGES - 1) * step);
         copies_end_group();
         copies_wait<STAGES - 1>();
         __syncwarp();

@@ -103,6 +103,12 @@ DEVICE int tiles_of(const attention_args &a, const share &h)
 
 DEVICE int shares_of(const attention_args &a) { return a.batch * a.kv_heads * a.spans * a.blocks; }
 
+// Known here, not only where it is used: divisions are done before the grid's predecessor has ended.
+DEVICE void settled(share &h)
+{
+    asm volatile("" : "+r"(h.unit), "+r"(h.row), "+r"(h.rows), "+r"(h.split), "+r"(h.from), "+r"(h.to));
+}
+
 DEVICE void fill(const tensor_map &q, const tensor_map &k, const tensor_map &v, const attention_args &a,
                  const places &s)
 {
@@ -110,10 +116,12 @@ DEVICE void fill(const tensor_map &q, const tensor_map &k, const tensor_map &v, 
     prefetch_map(q);
     prefetch_map(k);
     prefetch_map(v);
+    share h = share_of(a, blockIdx.x);
+    query from = query_of(a, h.unit, h.row);
+    settled(h);
+    asm volatile("" : "+r"(from.batch), "+r"(from.head), "+r"(from.at));
     wait_for_predecessor();
-    for (int index = blockIdx.x; index < all; index += gridDim.x, turn++) {
-        share h = share_of(a, index);
-        query from = query_of(a, h.unit, h.row);
+    for (int index = blockIdx.x;; turn++) {
         int head = h.unit % a.kv_heads, slot = turn % Q_SLOTS, tiles = tiles_of(a, h);
         barrier_wait(s.q_empty + slot * 8, (turn / Q_SLOTS & 1) ^ 1);
         barrier_expect(s.q_full + slot * 8, Q_BYTES);
@@ -124,6 +132,11 @@ DEVICE void fill(const tensor_map &q, const tensor_map &k, const tensor_map &v, 
             fill_tile<D_BLOCKS>(k, s.k, s.k_full, s.k_empty, tile, i * BLOCK_KEYS, head, from.batch);
             fill_tile<DV_BLOCKS>(v, s.v, s.v_full, s.v_empty, tile, i * BLOCK_KEYS, head, from.batch);
         }
+        index += gridDim.x;
+        if (index >= all)
+            return;
+        h = share_of(a, index);
+        from = query_of(a, h.unit, h.row);
     }
 }
 
@@ -441,13 +454,18 @@ extern "C" __global__ void __launch_bounds__(ALL_THREADS, PER_MULTIPROCESSOR)
     }
     if (ALONE)
         more_registers<GROUPS == 4 ? 112 : GROUPS == 3 ? 160 : 240>();
+    share h = share_of(a, blockIdx.x);
+    settled(h);
     wait_for_predecessor();
     int all = shares_of(a), turn = 0, met = 0;
-    for (int index = blockIdx.x; index < all; index += gridDim.x, turn++) {
-        share h = share_of(a, index);
+    for (int index = blockIdx.x;; turn++) {
         int tiles = tiles_of(a, h), slot = turn % Q_SLOTS;
         barrier_wait(at.q_full + slot * 8, turn / Q_SLOTS & 1);
         do_share(a, h, at, slot, tiles, met);
         met += tiles;
+        index += gridDim.x;
+        if (index >= all)
+            return;
+        h = share_of(a, index);
     }
 }

@@ -14,13 +14,15 @@ static const struct {
     {{96, 8, 1, 1, 128, 0, 1}, 1.00, 0},     {{64, 8, 1, 1, 128, 0, 1}, 1.00, 0},
     {{128, 4, 1, 1, 256, 0, 1}, 1.03, 0},    {{192, 4, 1, 1, 192, 0, 1}, 1.00, 0},
     {{128, 5, 1, 1, 192, 0, 1}, 1.00, 0},    {{160, 5, 1, 1, 128, 0, 1}, 1.25, 0},
-    {{224, 4, 1, 1, 128, 0, 1}, 1.40, 0},    {{128, 3, 2, 1, 128, 0, 1}, 1.40, 0},
+    {{224, 4, 1, 1, 128, 0, 1}, 1.22, 0},    {{128, 3, 2, 1, 128, 0, 1}, 1.40, 0},
     {{64, 4, 2, 1, 128, 0, 1}, 1.40, 0},     {{192, 5, 1, 1, 128, 1, 1}, 1.00, 0},
-    {{128, 6, 1, 1, 128, 1, 1}, 1.10, 0},    {{256, 5, 1, 2, 64, 1, 1}, 1.15, 0},
-    {{128, 8, 1, 1, 64, 1, 1}, 1.20, 0},     {{64, 8, 1, 1, 128, 0, 2}, 1.00, 1850},
-    {{64, 8, 1, 1, 128, 0, 4}, 1.00, 2250},  {{64, 8, 1, 1, 128, 0, 8}, 1.00, 2500},
-    {{96, 8, 1, 1, 128, 0, 2}, 1.00, 2100},  {{96, 8, 1, 1, 128, 0, 4}, 1.00, 2350},
-    {{128, 6, 1, 1, 128, 0, 2}, 1.05, 2000}, {{128, 6, 1, 1, 128, 0, 4}, 1.05, 4700},
+    {{160, 5, 1, 1, 128, 1, 1}, 1.00, 0},    {{128, 6, 1, 1, 128, 1, 1}, 1.10, 0},
+    {{256, 5, 1, 2, 64, 1, 1}, 1.15, 0},     {{128, 8, 1, 1, 64, 1, 1}, 1.20, 0},
+    {{80, 8, 1, 1, 128, 0, 1}, 1.00, 0},     {{64, 8, 1, 1, 128, 0, 2}, 1.00, 1800},
+    {{64, 8, 1, 1, 128, 0, 4}, 1.00, 1900},  {{64, 8, 1, 1, 128, 0, 8}, 1.00, 2250},
+    {{80, 8, 1, 1, 128, 0, 3}, 1.00, 3400},  {{96, 8, 1, 1, 128, 0, 2}, 1.00, 1650},
+    {{96, 8, 1, 1, 128, 0, 3}, 1.00, 2900},  {{96, 8, 1, 1, 128, 0, 4}, 1.00, 2300},
+    {{128, 6, 1, 1, 128, 0, 2}, 1.05, 2700}, {{128, 6, 1, 1, 128, 0, 4}, 1.05, 3200},
 };
 
 cm_wgmma cm_wgmma_of_knobs(const cm_knobs *k)
@@ -66,8 +68,7 @@ cm_wgmma_room cm_wgmma_room_of(const cm_gpu_facts *g, const cm_wgmma *w, bool b_
            slot = (size_t)(warps * (16 * whole->line + BARRIER));
     if (w->splits > 1) { /* as kernels/meeting.cuh has it */
         int share = (w->n / 8 + w->splits - 1) / w->splits * 8;
-        int pitch = share + (share % 16 ? 0 : 8);
-        out = (size_t)(w->splits * w->rows * pitch) * sizeof(float);
+        out = (size_t)((w->splits - 1) * w->rows * share) * sizeof(float);
     }
     if (whole->is) {
         int parts =
@@ -87,13 +88,15 @@ cm_wgmma_room cm_wgmma_room_of(const cm_gpu_facts *g, const cm_wgmma *w, bool b_
 
 /* Of one multiprocessor, in ns: to hand out a result, beside that for each matrix that is added to it and each function of it; where
  * the other warp group multiplies meanwhile. */
-static const double RESULT_NS = 0.066, ADDED_NS = 0.055, FUNCTION_NS = 0.055;
-static const double BESIDE_RESULT_NS = 0.028, BESIDE_FUNCTION_NS = 0.08;
+static const double RESULT_NS = 0.066, ADDED_NS = 0.04, FUNCTION_NS = 0.055;
+static const double BESIDE_RESULT_NS = 0.028, BESIDE_FUNCTION_NS = 0.055,
+                    BESIDE_ADDED = 0.5;     /* of what it costs else */
 static const double BEGIN_SHARE = 0.63;     /* of the time of a launch */
-static const double MEETING_ADDED_NS = 700; /* where splits meet and a matrix is added */
-static const double SHARED_BYTES_NS = 257;  /* of shared memory, in a ns */
-/* What products and bulk copies reach of the facts' rates, on a GPU that has nothing else to do and on one that is full. */
-static const double PRODUCTS[] = {1.25, 1.15}, COPIES[] = {3.9, 2.73};
+static const double MEETING_ADDED_NS = 300; /* where splits meet and a matrix is added */
+static const double SHARED_BYTES_NS = 290;  /* of shared memory, in a ns */
+/* What products and bulk copies reach of the facts' rates, on a GPU that has nothing else to do and on one that is full; copies
+ * beside the results of earlier tiles. */
+static const double PRODUCTS[] = {1.25, 1.15}, COPIES[] = {3.9, 3.7}, COPIES_LATER = 0.74;
 
 /* The setting's row; that of another number of splits where there is none. -1: not one of them. */
 static int row_of(const cm_wgmma *w)
@@ -136,11 +139,13 @@ typedef struct {
     double products, copies;
 } step_time;
 
-static step_time step_of(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e, double busy)
+static step_time step_of(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e, double busy,
+                         bool later)
 {
     double tflops = e->arithmetic == CM_ARITHMETIC_TF32 ? g->tf32_tflops : g->half_tflops;
     double rate = tflops * 1000 / g->multiprocessors * between(PRODUCTS, busy);
-    double in = g->read_gbs / g->multiprocessors * between(COPIES, busy);
+    double in =
+        g->read_gbs / g->multiprocessors * between(COPIES, busy) * (later ? COPIES_LATER : 1);
     double k = (double)CM_WGMMA_LINE / e->element, line = CM_WGMMA_LINE;
     double a = w->rows * line, b = w->n * line, read = a + w->rows / 64 * b;
     return (step_time){larger(2.0 * w->rows * w->n * k / rate, (a + b + read) / SHARED_BYTES_NS) *
@@ -148,10 +153,13 @@ static step_time step_of(const cm_gpu_facts *g, const cm_wgmma *w, const cm_exte
                        (a + (w->together > 1 ? 0.75 : 1) * b) / in * slow_of(w)};
 }
 
-/* Blocks that a multiprocessor has to do. Clusters do not leave their group of 14 to 18 multiprocessors, where some stay idle. */
+/* Blocks that a multiprocessor has to do. Clusters do not leave their group of 16 or so multiprocessors, where some stay idle: what part of
+ * all can work at once, by the blocks of a cluster, as an H200 says. */
 static double busiest_of(const cm_gpu_facts *g, const cm_wgmma *w, int64_t blocks)
 {
-    int64_t at_once = (int64_t)(g->multiprocessors * (w->splits > 2 ? 0.92 : 1)) / w->splits;
+    static const double PARTS[] = {1, 1, 1, 0.89, 0.91, 0.84, 0.78, 0.8, 0.91};
+    double part = w->splits < CM_COUNT(PARTS) ? PARTS[w->splits] : 0.5;
+    int64_t at_once = (int64_t)(g->multiprocessors * part) / w->splits;
     return (double)cm_ceil_div(blocks / w->splits, at_once > 0 ? at_once : 1);
 }
 
@@ -161,7 +169,7 @@ double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *
     double busiest = busiest_of(g, w, blocks);
     double busy = blocks < g->multiprocessors ? (double)blocks / g->multiprocessors : 1;
     int64_t steps = cm_ceil_div(cm_ceil_div(e->k * e->element, CM_WGMMA_LINE), w->splits);
-    step_time step = step_of(g, w, e, busy);
+    step_time step = step_of(g, w, e, busy, busiest > 1);
     /* With few rows all is waiting for B, and few blocks ask for it. */
     double few = e->m < 64 ? 1.8 : 1, products = step.products * (double)steps * few,
            copies = step.copies * (double)steps * few;
@@ -169,9 +177,11 @@ double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *
     double added = ADDED_NS * e->added * (groups > 1 ? 1.27 : 1);
     double out = (RESULT_NS + added + FUNCTION_NS * e->functions / groups) * results /
                  w->per_multiprocessor / w->splits * (w->alternate ? 2 : 1);
-    double hidden = w->alternate
-                        ? (BESIDE_RESULT_NS + added + BESIDE_FUNCTION_NS * e->functions) * results
-                        : out;
+    double hidden =
+        w->alternate
+            ? (BESIDE_RESULT_NS + BESIDE_ADDED * added + BESIDE_FUNCTION_NS * e->functions) *
+                  results
+            : out;
     /* The next tile is copied while one is handed out. */
     double compute =
         (busiest - 1) * larger(copies, products + hidden) + larger(copies, products) + out;

@@ -141,12 +141,6 @@ static void store_box(thread *t, uint64_t map, const int32_t *at, int rank, uint
     b->shared = of_rank(t, from, (uint32_t)t->b->rank);
     b->group = t->store_group;
 }
-/* To another block of the cluster, at once: nobody can tell. */
-static void send_bytes(thread *t, uint32_t to, uint32_t from, uint32_t size, uint32_t barrier)
-{
-    memcpy(aligned(shared_at(t, to, size), 16), aligned(shared_at(t, from, size), 16), size);
-    barrier_bytes(shared_at(t, barrier, 8), (int)size);
-}
 static void stores_end_group(thread *t)
 {
     t->store_group++;

@@ -444,7 +444,8 @@ class Function:
         ss = self.lists(o[1]) if o[1].startswith("{") else [o[1]]
         at = self.address(o[0], self.space(mods)).replace("SIZE", str(size * len(ss)))
         return "%s v_[%d] = {%s}; memcpy(aligned(%s, %d), v_, %d);" % (
-            kind, len(ss), ", ".join("(%s)%s" % (kind, self.raw(s)) for s in ss), at, size * len(ss), size * len(ss))
+            kind, len(ss), ", ".join("(%s)%s" % (kind, self.raw(s)) for s in ss), at, size * len(ss), size * len(ss)) + (
+                " barrier_bytes(%s, %d);" % (self.address(o[2], "shared").replace("SIZE", "8"), size * len(ss)) if mods[0] == "async" else "")
 
     ATOMIC = {"add": "a_ + b_", "min": "a_ < b_ ? a_ : b_", "max": "a_ > b_ ? a_ : b_", "and": "a_ & b_", "or": "a_ | b_",
               "xor": "a_ ^ b_", "exch": "b_", "inc": "a_ >= b_ ? 0 : a_ + 1"}
@@ -628,9 +629,6 @@ class Function:
         if mods[0] == "prefetch":
             return ""
         strip = lambda x: self.raw(re.match(r"^\[\s*(\S+?)\s*\]$", x).group(1))
-        if mods[:2] == ["shared::cluster", "shared::cta"]:
-            return "send_bytes(t, (uint32_t)%s, (uint32_t)%s, %s, (uint32_t)%s);" % (
-                strip(o[0]), strip(o[1]), self.value(o[2], "u32"), strip(o[3]))
         if mods[0] != "tensor":
             raise Unknown("cp.async.bulk." + mods[0])
         if mods[2] == "global":  # out of shared memory

@@ -88,7 +88,7 @@ DEVICE void consume(const tensor_map &out, const tensor_map &added, const conv_a
         tile_place t = place_of(tile, p.m, p.n, p.k, 1);
         float sum[BLOCKS_M][TILE_N / 2];
 #if WHOLE // there is one group of channels
-        expect(w, added, f, t, p.n, 0);
+        expect(w, added, f, finish_matrix(f, t.z), t, p.n, 0);
         multiply(sum, t.tiles, group, s, at);
         hand_out(sum, w, out, added, f, t, 0);
 #else

@@ -154,6 +154,72 @@ DEVICE void finish_load8(const finish_args &f, const finish_places &at, u32 row,
 #endif
 }
 
+// The same in two steps: what lies in whole vectors is on its way from the first on, everything else is asked for with the second.
+struct finish_early {
+    uint4 bias, operand[FINISH_N > 0 ? FINISH_N : 1];
+    u32 has; // operands, then the bias
+};
+template <class T, int ROW, int COL>
+DEVICE bool view_load_early(const view &v, i64 matrix, u32 row, u32 col, int n, uint4 &to)
+{
+    const T *p = (const T *)v.data + matrix + along<ROW>(v.row, row) + col;
+    bool is = COL == 1 && sizeof(T) == 2 && n == 8 && ((u64)p & 15) == 0;
+    if (is)
+        to = *(const uint4 *)p;
+    return is;
+}
+template <class T> DEVICE void unpack_early(const uint4 &from, float (&to)[8])
+{
+    const u32 words[4] = {from.x, from.y, from.z, from.w};
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        T v;
+        *(u16 *)&v = (u16)(words[i / 2] >> i % 2 * 16);
+        to[i] = to_float(v);
+    }
+}
+template <> INLINE void unpack_early<float>(const uint4 &, float (&)[8]) {}
+template <> INLINE void unpack_early<u8>(const uint4 &, float (&)[8]) {}
+template <> INLINE void unpack_early<signed char>(const uint4 &, float (&)[8]) {}
+
+DEVICE void finish_load_early(const finish_args &f, const finish_places &at, u32 row, u32 col, int n, finish_early &e)
+{
+    e.has = 0;
+#ifdef FINISH_BIAS
+#define BIAS(type, r, c) e.has |= (u32)view_load_early<type, r, c>(f.bias, at.bias, row, col, n, e.bias) << FINISH_N
+    FINISH_BIAS(BIAS);
+#undef BIAS
+#endif
+#ifdef FINISH_PROGRAM
+#define OPERAND(k, type, r, c)                                                                     \
+    e.has |= (u32)view_load_early<type, r, c>(f.operand[k], at.operand[k], row, col, n, e.operand[k]) << k;
+    FINISH_OPERANDS(OPERAND)
+#undef OPERAND
+#endif
+}
+DEVICE void finish_load_rest(const finish_args &f, const finish_places &at, u32 row, u32 col, int n,
+                             const finish_early &e, finish_added &o)
+{
+#ifdef FINISH_BIAS
+#define BIAS(type, r, c)                                                                           \
+    if (e.has >> FINISH_N & 1)                                                                     \
+        unpack_early<type>(e.bias, o.bias);                                                        \
+    else                                                                                           \
+        view_load8<type, r, c>(f.bias, at.bias, row, col, n, o.bias)
+    FINISH_BIAS(BIAS);
+#undef BIAS
+#endif
+#ifdef FINISH_PROGRAM
+#define OPERAND(k, type, r, c)                                                                     \
+    if (e.has >> k & 1)                                                                            \
+        unpack_early<type>(e.operand[k], o.operand[k]);                                            \
+    else                                                                                           \
+        view_load8<type, r, c>(f.operand[k], at.operand[k], row, col, n, o.operand[k]);
+    FINISH_OPERANDS(OPERAND)
+#undef OPERAND
+#endif
+}
+
 // x: sums of n <= 8 columns of a row. They become results and go to their place.
 DEVICE void finish_loaded8(const finish_args &f, const finish_places &at, u32 row, u32 col, int n,
                            const finish_added &o, float (&x)[8])

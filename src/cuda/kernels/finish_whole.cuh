@@ -104,11 +104,10 @@ DEVICE void fetch_part(const way_out &w, const tensor_map &added, const tile_pla
 }
 
 // Before the tile's products: what will be added sets out. added_z: the matrix of `added`.
-DEVICE void expect(way_out &w, const tensor_map &added, const finish_args &f, const tile_place &t, int n,
-                   int added_z)
+DEVICE void expect(way_out &w, const tensor_map &added, const finish_args &f, const finish_places &at,
+                   const tile_place &t, int n, int added_z)
 {
     int lane = threadIdx.x % 32;
-    finish_places at = finish_matrix(f, t.z);
 #define ADDED(k, type, kind, nth)                                                                  \
     {                                                                                              \
         const type *from = (const type *)(k < FINISH_N ? f.operand[k < FINISH_N ? k : 0] : f.bias).data + \

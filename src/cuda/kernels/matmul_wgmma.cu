@@ -45,6 +45,20 @@ DEVICE tile_place own_tile(u32 place, const wgmma_args &p, int rank)
     return t;
 }
 
+// Known here, not only where it is used: divisions are done before the grid's predecessor has ended.
+DEVICE void settled(tile_place &t)
+{
+    asm volatile("" : "+r"(t.row), "+r"(t.col), "+r"(t.rows), "+r"(t.cols));
+    asm volatile("" : "+r"(t.first), "+r"(t.tiles), "+r"(t.split), "+r"(t.z));
+}
+DEVICE void settled(finish_places &at)
+{
+    asm volatile("" : "+l"(at.out), "+l"(at.bias));
+#pragma unroll
+    for (int i = 0; i < FINISH_N; i++)
+        asm volatile("" : "+l"(at.operand[i]));
+}
+
 DEVICE void copy_b(u32 to, const tensor_map &b, u32 full, int x, int y, int z)
 {
 #if TOGETHER > 1
@@ -79,22 +93,20 @@ DEVICE void fill_b(const tensor_map &b, const shared_places &s, u32 slot, const 
 DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, const shared_places &s,
                  int rank)
 {
-    u32 at = 0, early = 0;
-    if (B_EARLY && first_place() < p.places) {
-        tile_place t = own_tile(first_place(), p, rank);
-        for (; early < STAGES && early < (u32)t.tiles; early++) {
-            barrier_expect(s.full + early * 8, STAGE_BYTES);
-            fill_b(b, s, early, t, t.first + early, p.b_moves ? t.z : 0, rank);
-        }
-    }
-    wait_for_predecessor();
-    for (u32 place = first_place(); place < p.places; place += places_apart()) {
-        tile_place t = own_tile(place, p, rank);
-        int za = p.a_moves ? t.z : 0, zb = p.b_moves ? t.z : 0;
+    u32 at = 0, early = 0, place = first_place();
+    tile_place t = own_tile(place, p, rank);
 #if PIXELS
-        pixel_walk walk;
-        walk.begin(p.image, t.row, t.first);
+    pixel_walk walk;
+    walk.begin(p.image, t.row, t.first);
 #endif
+    for (; B_EARLY && place < p.places && early < STAGES && early < (u32)t.tiles; early++) {
+        barrier_expect(s.full + early * 8, STAGE_BYTES);
+        fill_b(b, s, early, t, t.first + early, p.b_moves ? t.z : 0, rank);
+    }
+    settled(t);
+    wait_for_predecessor();
+    while (place < p.places) {
+        int za = p.a_moves ? t.z : 0, zb = p.b_moves ? t.z : 0;
         for (int i = 0; i < t.tiles; i++, at++) {
             u32 slot = at % STAGES;
             if (at >= early) {
@@ -108,52 +120,60 @@ DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, 
             fill_a(a, s, slot, t, t.first + i, za);
 #endif
         }
+        place += places_apart();
+        t = own_tile(place, p, rank);
+#if PIXELS
+        walk.begin(p.image, t.row, t.first);
+#endif
     }
 }
 
-// The warp groups that multiply.
-DEVICE void together() { asm volatile("bar.sync 1, %0;" ::"n"(CONSUMERS * 128) : "memory"); }
+// One tile of a warp group; `at` counts stages.
+DEVICE void make_tile(const tile_place &t, const finish_places &matrix, const tensor_map &out, const tensor_map &added,
+                      const wgmma_args &p, const finish_args &f, const shared_places &s, char *shared, int group,
+                      u32 &at, way_out &w)
+{
+    float sum[BLOCKS_M][TILE_N / 2];
+#if WHOLE
+    int added_z = p.added_moves ? t.z : 0;
+    expect(w, added, f, matrix, t, p.n, added_z);
+    multiply(sum, t.tiles, group, s, at);
+    hand_out(sum, w, out, added, f, t, added_z);
+#elif SPLITS > 1
+    meeting m;
+    expect_sums(m, f, matrix, t);
+    multiply(sum, t.tiles, group, s, at);
+    cluster_wait(); // the others' barriers are made
+    send_sums(sum, s.way_out, s.turns, t.split);
+    barrier_wait(s.turns, 0);
+    finish_sums(m, f, matrix, t, sum, s.way_out);
+#else
+    if (ALONE) // two together hide each other's waiting, and have no registers for it
+        finish_prefetch(f, matrix, t.row, t.col, t.rows, t.cols, threadIdx.x % (SHARING * 128), SHARING * 128);
+    multiply(sum, t.tiles, group, s, at);
+    hand_out(sum, t, f, matrix, s, shared);
+#endif
+}
 
-// What they do.
+// What the warp groups that multiply do.
 DEVICE void consume(const tensor_map &out, const tensor_map &added, const wgmma_args &p, const finish_args &f,
                     const shared_places &s, char *shared, int group, int rank)
 {
-#if WHOLE
     way_out w = way_out_at(s.way_out);
-#endif
-    u32 at = 0, mine = 0;
-    for (u32 place = first_place(); place < p.places; place += places_apart()) {
-        tile_place t = own_tile(place, p, rank);
-        if (ALTERNATE && mine++ % 2 != (u32)group) {
+    u32 at = 0, mine = 0, place = first_place();
+    tile_place t = own_tile(place, p, rank);
+    finish_places matrix = finish_matrix(f, t.z);
+    settled(t);
+    settled(matrix);
+    wait_for_predecessor();
+    while (place < p.places) {
+        if (ALTERNATE && mine++ % 2 != (u32)group)
             at += t.tiles;
-            continue;
-        }
-        float sum[BLOCKS_M][TILE_N / 2];
-#if WHOLE
-        int added_z = p.added_moves ? t.z : 0;
-        expect(w, added, f, t, p.n, added_z);
-        multiply(sum, t.tiles, group, s, at);
-        hand_out(sum, w, out, added, f, t, added_z);
-#elif SPLITS > 1
-        meeting m;
-        finish_places matrix = finish_matrix(f, t.z);
-        expect_sums(m, f, matrix, t);
-        multiply(sum, t.tiles, group, s, at);
-        together(); // all have read the last stage
-        cluster_wait();
-        send_sums(sum, s.stages, s.way_out, s.turns, t.split);
-        together();
-        barrier_wait(s.turns, 0);
-        cluster_arrive();
-        finish_sums(m, f, matrix, t, s.stages, s.way_out);
-        cluster_wait();
-#else
-        if (ALONE) // two together hide each other's waiting, and have no registers for it
-            finish_prefetch(f, finish_matrix(f, t.z), t.row, t.col, t.rows, t.cols, threadIdx.x % (SHARING * 128),
-                            SHARING * 128);
-        multiply(sum, t.tiles, group, s, at);
-        hand_out(sum, t, f, finish_matrix(f, t.z), s, shared);
-#endif
+        else
+            make_tile(t, matrix, out, added, p, f, s, shared, group, at, w);
+        place += places_apart();
+        t = own_tile(place, p, rank);
+        matrix = finish_matrix(f, t.z);
     }
 #if WHOLE
     if (threadIdx.x % 32 == 0)
@@ -191,13 +211,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
         __syncwarp();
 #if SPLITS > 1
         cluster_wait();
-        cluster_arrive();
-        cluster_wait();
 #endif
     } else {
         if (ALONE) // what the others gave away
             more_registers<MORE>();
-        wait_for_predecessor();
         consume(out, added, p, f, s, shared, group, rank);
     }
 #if TOGETHER > 1

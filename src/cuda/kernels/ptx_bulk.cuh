@@ -49,20 +49,16 @@ DEVICE u32 address_in(u32 at, u32 rank)
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
     return there;
 }
-// Shared memory of this block to that of another, whose barrier is told.
-DEVICE void send_bytes(u32 there, u32 from, int bytes, u32 barrier_there)
+// Four numbers to another block, whose barrier is told.
+DEVICE void send_floats(u32 there, float x, float y, float z, float w, u32 barrier_there)
 {
-    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(there),
-                 "r"(from), "r"(bytes), "r"(barrier_there)
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(there),
+                 "f"(x), "f"(y), "f"(z), "f"(w), "r"(barrier_there)
                  : "memory");
 }
 // All threads of the cluster, whole warps: this one is here, all are. What they wrote is not waited for.
 DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
-DEVICE void store_shared_floats(u32 at, float x, float y)
-{
-    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(x), "f"(y) : "memory");
-}
 DEVICE float4 load_shared_floats(u32 at)
 {
     float4 v;

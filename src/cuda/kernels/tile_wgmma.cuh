@@ -27,13 +27,17 @@ enum {
 #include "tile_place.cuh"
 #if WHOLE
 #include "finish_whole.cuh"
-#elif SPLITS > 1
+#else
+struct way_out {}; // nothing is kept from tile to tile
+DEVICE way_out way_out_at(u32) { return way_out(); }
+#if SPLITS > 1
 #include "meeting.cuh"
 #else
 enum {
     PITCH = PART + 8,
     WAY_OUT_BYTES = CONSUMERS * 4 * 8 * PITCH * 4,
 };
+#endif
 #endif
 
 // A matrix in shared memory as products want it told. Along k: 8 rows of 128 bytes repeat every 1024 bytes. Across: 8 of k do,
@@ -78,26 +82,33 @@ DEVICE void pass_turn(const shared_places &s, int group)
         barrier_arrive(s.turns + (group ^ 1) * 8);
 }
 
+// The products of one stage. FIRST: the tile's first, which are not added to anything: that is known here, so that nothing keeps registers
+// for sums from one tile to the next.
+template <bool FIRST> DEVICE void multiply_stage(float (&sum)[BLOCKS_M][TILE_N / 2], u32 own, const shared_places &s, u32 at)
+{
+    u32 slot = at % STAGES, a = s.stages + slot * STAGE_BYTES, b = a + A_BYTES;
+    barrier_wait(s.full + slot * 8, at / STAGES & 1);
+    products_begin();
+#pragma unroll
+    for (int k = 0; k < LINE / 32; k++)
+#pragma unroll
+        for (int h = 0; h < BLOCKS_M; h++)
+            wgmma(sum[h], described(a + own + h * BLOCK_BYTES + k_offset(k, A_ACROSS), A_ACROSS),
+                  described(b + k_offset(k, B_ACROSS), B_ACROSS), !FIRST || k > 0);
+    products_end_group();
+}
+
 // One tile's sums of this warp group; `at` counts stages. ALTERNATE: all of the block's tiles have as many.
 DEVICE void multiply(float (&sum)[BLOCKS_M][TILE_N / 2], int tiles, int group, const shared_places &s, u32 &at)
 {
     u32 own = ALTERNATE ? 0 : group * BLOCKS_M * BLOCK_BYTES;
     if (ALTERNATE)
         take_turn(s, group, at / tiles);
-    for (int i = 0; i < tiles; i++, at++) {
-        u32 slot = at % STAGES, a = s.stages + slot * STAGE_BYTES, b = a + A_BYTES;
-        barrier_wait(s.full + slot * 8, at / STAGES & 1);
-        products_begin();
-#pragma unroll
-        for (int k = 0; k < LINE / 32; k++)
-#pragma unroll
-            for (int h = 0; h < BLOCKS_M; h++)
-                wgmma(sum[h], described(a + own + h * BLOCK_BYTES + k_offset(k, A_ACROSS), A_ACROSS),
-                      described(b + k_offset(k, B_ACROSS), B_ACROSS), i > 0 || k > 0);
-        products_end_group();
+    multiply_stage<true>(sum, own, s, at++);
+    for (int i = 1; i < tiles; i++, at++) {
+        multiply_stage<false>(sum, own, s, at);
         products_wait<1>();
-        if (i > 0) // the products of the stage before this one are done
-            was_read(s, at - 1);
+        was_read(s, at - 1); // the products of the stage before this one are done
     }
     if (ALTERNATE)
         pass_turn(s, group);

@@ -21,6 +21,8 @@ enum {
     WAY_OUT_BYTES = CONSUMERS * 4 * (WARP_SLOTS + WARP_VECTORS + SLOTS * 8),
 };
 
+static_assert(TILE_N % COLS == 0, "tiles are of whole parts");
+
 #if WHOLE_BYTES == 2
 template <class T> DEVICE u32 pack(float2 v);
 template <> INLINE u32 pack<f16>(float2 v)

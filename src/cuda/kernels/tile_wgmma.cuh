@@ -37,6 +37,7 @@ enum {
     PITCH = PART + 8,
     WAY_OUT_BYTES = CONSUMERS * 4 * 8 * PITCH * 4,
 };
+static_assert(TILE_N % PART == 0, "tiles are of whole parts");
 #endif
 #endif
 

@@ -4,9 +4,9 @@
  *  becomes
  *     y, pk, pv = cameo.Attention(q, k, v, _, mask, past_k, past_v) {q_num_heads=8, ...}
  *
- * and com.microsoft.MultiHeadAttention likewise, a constant bias of its projections as Adds before; of
- * com.microsoft.Attention, for a plan only, the projection becomes a product of its own, its past and present are taken apart and put
- * together, and a mask of keys (or how many of each batch are valid) becomes a bias: these are more nodes, but they have kernels.
+ * and com.microsoft.MultiHeadAttention likewise, a constant bias of its projections as Adds before. For a plan only, since these
+ * are more nodes, but have kernels: of com.microsoft.Attention the projection becomes a product of its own, its past and present are
+ * taken apart and put together; of both a mask of keys (or how many of each batch are valid) becomes a bias.
  * A mask of bools stays a mask, any other is a bias. Left alone: windows, caches that are written in
  * place, scores as an output, masks that are shorter than the keys, packed operands. Causality counts from the first
  * query there and from the last here, which is the same where as many keys as queries are fresh; else, and for how many keys
@@ -464,9 +464,10 @@ CM_PASS(attention_forms)
         form f = {.causal = false};
         bool fits = cm_is(n, CM_OP_ATTENTION)                 ? read_attention(n, &f)
                     : cm_is(n, CM_OP_MS_MULTI_HEAD_ATTENTION) ? read_multi_head(n, &f)
-                    : cm_is(n, CM_OP_MS_ATTENTION) ? rw->options->for_plan && read_projected(n, &f)
-                                                   : false;
-        if (!fits || !n->out[0])
+                    : cm_is(n, CM_OP_MS_ATTENTION)            ? read_projected(n, &f)
+                                                              : false;
+        bool more = f.x || f.keep || (f.cached && f.projection_bias); /* nodes, which plans want */
+        if (!fits || !n->out[0] || (more && !rw->options->for_plan))
             continue;
         if (!cm_rewrite(rw, n))
             return CM_OK;

@@ -108,6 +108,7 @@ static void short_floats(void **state)
         op_case c = op_case_of(text);
         c.tolerance = t ? 8e-3 : 1e-3;
         op_check(&c);
+        assert_true(c.ran > 0 || op_targets()->n == 0);
         snprintf(text, sizeof text,
                  "x: %s[1,8,12,9]\n@s = i64[4] {1,8,29,20}\ny = Resize(x, _, _, @s) "
                  "{mode=\"linear\", coordinate_transformation_mode=\"align_corners\"}\n"

@@ -128,6 +128,10 @@ cm_status cm_check_fault(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 /* n is how many there are of what data sized: outputs get their shapes. */
 cm_status cm_shape_counted(cm_ctx *cx, cm_context *c, const cm_ready_step *s,
                            const cm_solution *sol, int64_t n) CM_MUST_USE;
+/* Whether sizes are known when shapes are bound or while running: bytes for an output that may be much smaller; and
+ * (device_place.c) integers whose arithmetic is the host's. */
+enum { CM_MOST_RESERVED = 1 << 30 };
+bool cm_few_integers(const cm_tensor *t);
 /* device_late.c: a step whose sizes only the run tells; a late value to the host; what they need. */
 cm_status cm_run_late(cm_ctx *cx, cm_context *c, const cm_action *a) CM_MUST_USE;
 cm_status cm_fetch_late(cm_ctx *cx, cm_context *c, int32_t v) CM_MUST_USE;

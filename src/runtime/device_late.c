@@ -8,11 +8,9 @@
 #include "runtime/device.h"
 
 enum {
-    FEW = 16,                /* integers whose arithmetic is the host's */
-    MOST_KNOWN = 64,         /* elements that tell sizes */
-    MOST_RESERVED = 1 << 30, /* bytes for an output that may be much smaller */
-    GIVE_NS = 4000,          /* what giving the device a kernel takes the host */
-    FETCH_NS = 15000,        /* what waiting for a value and copying it takes */
+    MOST_KNOWN = 64,  /* elements that tell sizes */
+    GIVE_NS = 4000,   /* what giving the device a kernel takes the host */
+    FETCH_NS = 15000, /* what waiting for a value and copying it takes */
 };
 
 /* ---- Where values are -------------------------------------------------------------------------- */
@@ -153,7 +151,7 @@ static bool outputs_known(const forming *f)
     for (int o = 0; known && o < f->s->plan->n_out; o++) {
         size_t bytes;
         known = !f->x.outs[o] || (cm_tensor_bytes(f->x.outs[o], &bytes) &&
-                                  (f->sol->counted[o] < 0 || bytes <= MOST_RESERVED));
+                                  (f->sol->counted[o] < 0 || bytes <= CM_MOST_RESERVED));
     }
     return known;
 }
@@ -165,11 +163,6 @@ static bool is_problem(forming *f)
                                                &f->c->device->target, 1, &f->sol->p);
 }
 
-static bool few_integers(const cm_tensor *t)
-{
-    return !cm_dtype_is_float(t->dtype) && cm_tensor_elems(t) <= FEW;
-}
-
 /* Arithmetic on a few integers that the host has is not worth a way to the device and back. */
 static bool stays_small(const forming *f)
 {
@@ -177,9 +170,9 @@ static bool stays_small(const forming *f)
     bool small = true;
     for (int i = 0; small && i < step->n_in; i++)
         small = !f->sol->in[i] || f->x.constant[i] ||
-                (few_integers(&f->x.in[i]) && is_here(f->c, step->in[i].value, f->where[i]));
+                (cm_few_integers(&f->x.in[i]) && is_here(f->c, step->in[i].value, f->where[i]));
     for (int o = 0; small && o < step->n_out; o++)
-        small = !f->x.outs[o] || few_integers(f->x.outs[o]);
+        small = !f->x.outs[o] || cm_few_integers(f->x.outs[o]);
     return small;
 }
 

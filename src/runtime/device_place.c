@@ -10,6 +10,12 @@ typedef struct {
     int pending; /* first step in `order` of the segment that is open */
 } placing;
 
+bool cm_few_integers(const cm_tensor *t)
+{
+    enum { FEW = 16 };
+    return !cm_dtype_is_float(t->dtype) && cm_tensor_elems(t) <= FEW;
+}
+
 static bool is_constant(const placing *p, int32_t v)
 {
     return p->c->engine->plan->values[v].storage == CM_STORE_CONSTANT;

@@ -37,9 +37,6 @@ cm_status cm_draft_shapes(cm_preparing *p) CM_MUST_USE;
 /* The cheapest tactic for a draft, as its tensors lie now; tactic NULL: none takes it. */
 void cm_draft_choose(cm_preparing *p, cm_draft *d, const cm_target *target, cm_choice *choice);
 
-/* A tensor that problems are made of. */
-bool cm_draft_usable(const cm_tensor *t);
-
 /* draft_layouts.c: a layout for each value (labels, by value: 1 is channels-last) and for the inputs of each draft (modes), with
  * the best choices in every layout. Both arrays come zeroed. */
 cm_status cm_draft_layouts(cm_preparing *p, unsigned char *labels,

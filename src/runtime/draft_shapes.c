@@ -31,11 +31,6 @@ static void need_plain(cm_preparing *p, const cm_operand *operands, int n)
             p->plain[operands[i].value] = true;
 }
 
-bool cm_draft_usable(const cm_tensor *t)
-{
-    return t->dtype != CM_STR && !cm_dtype_is_sub_byte(t->dtype);
-}
-
 /* The tensors of a step's inputs; false: one is not known yet. */
 static bool gather(cm_preparing *p, cm_draft *d)
 {
@@ -87,12 +82,6 @@ static cm_status new_draft(cm_preparing *p, const cm_ready_step *s, cm_draft *d)
     return CM_OK;
 }
 
-static bool few_integers(const cm_tensor *t)
-{
-    enum { FEW = 16 };
-    return !cm_dtype_is_float(t->dtype) && cm_tensor_elems(t) <= FEW;
-}
-
 /* Arithmetic on a few integers that the host has is not worth a way to the device and back. */
 static bool stays_small(cm_preparing *p, const cm_draft *d)
 {
@@ -101,7 +90,7 @@ static bool stays_small(cm_preparing *p, const cm_draft *d)
     for (int i = 0; i < step->n_in; i++)
         small = small && (!d->sol->in[i] || d->constant[i] || p->small[step->in[i].value]);
     for (int o = 0; o < step->n_out; o++)
-        small = small && (!d->outs[o] || few_integers(&d->out[o]));
+        small = small && (!d->outs[o] || cm_few_integers(&d->out[o]));
     for (int o = 0; o < step->n_out; o++)
         if (d->outs[o])
             p->small[step->out[o].value] = small || p->known[step->out[o].value];
@@ -119,7 +108,7 @@ static bool shapes_known(cm_preparing *p, cm_draft *d)
     known =
         known && cm_form_outputs(p->cx, p->dims, s, d->sol->in, (cm_tensor *const *)d->outs, NULL);
     for (int o = 0; known && o < s->plan->n_out; o++)
-        known = !d->outs[o] || cm_draft_usable(&d->out[o]);
+        known = !d->outs[o] || cm_form_takes(&d->out[o]);
     return known;
 }
 
@@ -176,7 +165,6 @@ void cm_draft_choose(cm_preparing *p, cm_draft *d, const cm_target *target, cm_c
  * come out. What reads those outputs is late. */
 static cm_status size_by_data(cm_preparing *p, cm_draft *d)
 {
-    enum { MOST_RESERVED = 1 << 30 }; /* bytes for an output that may be much smaller */
     const cm_plan_step *step = d->s->plan;
     cm_tensor *const *outs = (cm_tensor *const *)d->outs;
     cm_choice choice = {0};
@@ -187,8 +175,8 @@ static cm_status size_by_data(cm_preparing *p, cm_draft *d)
     bool fits = cm_form_outputs(p->cx, p->dims, d->s, d->sol->in, outs, counted);
     for (int o = 0; fits && o < step->n_out; o++) {
         size_t bytes = 0;
-        fits = !d->outs[o] || (cm_draft_usable(&d->out[o]) && cm_tensor_bytes(&d->out[o], &bytes) &&
-                               bytes <= MOST_RESERVED);
+        fits = !d->outs[o] || (cm_form_takes(&d->out[o]) && cm_tensor_bytes(&d->out[o], &bytes) &&
+                               bytes <= CM_MOST_RESERVED);
     }
     if (fits)
         cm_draft_choose(p, d, &p->c->device->target, &choice);
@@ -253,7 +241,7 @@ static void find_small_inputs(cm_preparing *p)
     const cm_plan_list *main = &p->c->engine->variant->lists[0];
     for (int i = 0; i < main->n_inputs; i++) {
         const cm_slot *s = &p->c->slots[main->inputs[i]];
-        p->small[main->inputs[i]] = s->shaped && few_integers(&s->datum.tensor);
+        p->small[main->inputs[i]] = s->shaped && cm_few_integers(&s->datum.tensor);
     }
 }
 

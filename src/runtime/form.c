@@ -7,6 +7,11 @@
 #include "ops/problem.h"
 #include "runtime/internal.h"
 
+bool cm_form_takes(const cm_tensor *t)
+{
+    return t->dtype != CM_STR && !cm_dtype_is_sub_byte(t->dtype);
+}
+
 /* The sizes of a type as a tensor's. One axis may be known by its bound only, `count` in all outputs: *counted. */
 static bool take_sizes(const cm_dim_table *dims, const cm_type *t, cm_tensor *out, int *counted,
                        cm_dim *count)

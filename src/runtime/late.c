@@ -67,8 +67,7 @@ bool cm_late_outputs(cm_ctx *cx, const cm_context *c, const cm_ready_step *s, cm
     sol->late.failed |= symbols.failed | cx->scratch->failed;
     cm_arena_deinit(&symbols);
     for (int o = 0; known && o < s->plan->n_out; o++)
-        known =
-            !x->outs[o] || (x->out[o].dtype != CM_STR && !cm_dtype_is_sub_byte(x->out[o].dtype));
+        known = !x->outs[o] || cm_form_takes(&x->out[o]);
     return known;
 }
 

@@ -18,8 +18,9 @@ endif
 CPPFLAGS := -Iinclude -Isrc -I$(B)/gen -D_GNU_SOURCE -DCM_VERSION='"$(VERSION)"'
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
             -Wno-missing-field-initializers
-CFLAGS   := -std=gnu11 $(OPT) -g -fPIC -fvisibility=hidden -ffp-contract=off -pthread $(WARN) \
-            $(SANFLAGS) $(EXTRA_CFLAGS)
+# Sanitised libraries show all they have: see TEST_LIBS.
+CFLAGS   := -std=gnu11 $(OPT) -g -fPIC -fvisibility=$(if $(SAN),default,hidden) -ffp-contract=off -pthread \
+            $(WARN) $(SANFLAGS) $(EXTRA_CFLAGS)
 LDLIBS   := -lcpuinfo -lz -ljansson -ljpeg -lpng -lpcre2-8 -ldl -lm -pthread
 LDFLAGS  := $(SANFLAGS) -Wl,--as-needed
 WHOLE    = -Wl,--whole-archive $(B)/libcameo.a -Wl,--no-whole-archive
@@ -133,9 +134,14 @@ $(B)/%.so: $(B)/%.so.$(VERSION)
 $(B)/cameo: $(CLI_OBJ) $(B)/libcameo.a
 	$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(WHOLE) $(LDLIBS)
 
-$(B)/tests/%: tests/%.c $(B)/libcameo.a
+# Tests look inside the library. There are so many of them that copies of it would fill a disk (16 GB with the
+# sanitizers, whose code is large): sanitised ones share it, the others go without its lines for a debugger
+# (TEST_LIBS='$(WHOLE)' keeps those).
+TEST_LIB  = $(B)/libcameo.$(if $(SAN),so,a)
+TEST_LIBS = $(if $(SAN),-L$(B) -lcameo -Xlinker -rpath -Xlinker $(abspath $(B)),$(WHOLE) -Wl,--strip-debug)
+$(B)/tests/%: tests/%.c $(TEST_LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -MMD -MP -o $@ $< $(WHOLE) -lcmocka $(LDFLAGS) $(LDLIBS)
+	$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -MMD -MP -o $@ $< $(TEST_LIBS) -lcmocka $(LDFLAGS) $(LDLIBS)
 
 # A driver without a GPU, and the compiler library whose kernels it can run.
 FAKE_NONE := $(B)/tests/fake/libcublasLt.so.13 $(B)/tests/fake/libcudnn.so.9

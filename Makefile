@@ -157,6 +157,28 @@ $(B)/tests/fake/ptx/libnvrtc.so.13: tests/fake/libnvrtc.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -shared -o $@ $< $(LDFLAGS) -ldl
 
+# AMX without AMX (tests/fake/README.md): what uses tiles is built for those of tests/fake/tiles.h, and the CPU says that it
+# has them. The tests of tactics that have a row for them, and the command.
+TILES       := $(B)/tests/fake/tiles
+TILE_SRC    := $(wildcard src/cpu/amx/*.c) src/cli/limits.c
+TILE_OBJ    := $(patsubst %.c,$(TILES)/%.o,$(TILE_SRC)) $(TILES)/tiles.o
+TILE_TESTS  := fake/tiles_test unit/gemm_bf16 op/attention op/conv op/matmul
+TILE_BIN    := $(addprefix $(TILES)/tests/,$(TILE_TESTS)) $(TILES)/cameo
+TILE_PLAIN  = $(filter-out $(call obj,$(TILE_SRC)),$(1))
+$(TILES)/%.o: CFLAGS += $(AVX512_FLAGS) $(KERNEL_OPT) -Itests/fake
+$(TILES)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -include tests/fake/tiles.h -MMD -MP -c -o $@ $<
+$(TILES)/tiles.o: tests/fake/tiles.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+$(TILES)/tests/%: tests/%.c $(LIB_OBJ) $(TILE_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -Itests/fake -MMD -MP -o $@ $< $(call TILE_PLAIN,$(LIB_OBJ)) \
+	      $(filter-out %/limits.o,$(TILE_OBJ)) -Wl,--wrap=cm_cpu_info,--strip-debug -lcmocka $(LDFLAGS) $(LDLIBS)
+$(TILES)/cameo: $(CLI_OBJ) $(LIB_OBJ) $(TILE_OBJ)
+	$(CC) $(LDFLAGS) -o $@ $(call TILE_PLAIN,$(CLI_OBJ) $(LIB_OBJ)) $(TILE_OBJ) -Wl,--wrap=cm_cpu_info,--strip-debug $(LDLIBS)
+
 unit: $(UNIT_BIN) $(FAKE_CUDA)
 	@set -e; for t in $(UNIT_BIN); do echo "== $$t"; $$t; done
 
@@ -233,7 +255,7 @@ fuzz: $(B)/cameo
 
 # What tests need built: all of it, once plain and once with the sanitizers; the threads test with TSan.
 .PHONY: tests threads-test
-tests: all $(UNIT_BIN) $(FAKE_CUDA)
+tests: all $(UNIT_BIN) $(FAKE_CUDA) $(if $(SAN),,$(TILE_BIN))
 threads-test: $(B)/tests/fault/threads
 
 test:
@@ -298,4 +320,4 @@ $(B)/dist/lib%.so.$(VERSION):
 	@mkdir -p $(@D)
 	$(CC) -shared $(LDFLAGS) -Wl,-z,defs -Wl,-rpath,'$$ORIGIN' -Wl,-soname,lib$*.so.$(SOVERSION) -o $@ $^ $(LDLIBS)
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(addsuffix .d,$(UNIT_BIN))
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TILE_OBJ:.o=.d) $(addsuffix .d,$(UNIT_BIN) $(TILE_BIN))

@@ -13,7 +13,7 @@
  * three threads, activations row-major and channels-last in every combination; on memory that is only
  * aligned to its element and ends where the tensor ends. The outputs must agree: integers and strings of bits exactly
  * (or within `steps`), floats within `tolerance` times the largest magnitude of the output, with the same
- * NaNs and infinities. Tactics of GPUs: harness_cuda.h. */
+ * NaNs and infinities. CAMEO_TEST_LEVEL=amx: of the CPU's tactics only those of this level's own. Tactics of GPUs: harness_cuda.h. */
 #ifndef CM_TESTS_OP_HARNESS_H
 #define CM_TESTS_OP_HARNESS_H
 
@@ -28,6 +28,7 @@
 
 #include <cmocka.h>
 
+#include "base/cpu.h"
 #include "ir/network.h"
 #include "ops/eval.h"
 #include "ops/problem.h"
@@ -360,8 +361,19 @@ static void op_run(op_state *s, const cm_problem *p, const cm_tactic *t, const c
 
 #include "op/harness_cuda.h"
 
+/* The level whose rows alone are wanted; -1: all are. */
+static int op_only_level(void)
+{
+    const char *name = getenv("CAMEO_TEST_LEVEL");
+    cm_isa level = CM_ISA_GENERIC;
+    if (name)
+        assert_true(cm_isa_parse(name, &level));
+    return name ? (int)level : -1;
+}
+
 static void op_tactics(op_state *s, const cm_problem *problem, const char *layouts)
 {
+    int only_level = op_only_level();
     op_device_tactics(s, problem, layouts);
     if (!op_targets()->cpu)
         return;
@@ -375,6 +387,8 @@ static void op_tactics(op_state *s, const cm_problem *problem, const char *layou
             if (s->c->only && !strstr(rows[i].name, s->c->only))
                 continue;
             if (s->c->without && strstr(rows[i].name, s->c->without))
+                continue;
+            if (only_level >= 0 && rows[i].level != only_level)
                 continue;
             for (int level = rows[i].level; level <= (int)cm_cpu_info()->isa; level++) {
                 for (int threads = 1; threads <= 3; threads += 2) {
@@ -483,6 +497,8 @@ __attribute__((unused)) static void op_check(op_case *c)
         op_layout(s, layout & 1, layout & 2);
     op_close(s);
     free(s);
+    if (op_only_level() >= 0)
+        c->ran += OP_NOT_COUNTED;
 }
 
 #endif

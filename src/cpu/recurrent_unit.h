@@ -8,6 +8,43 @@
 
 enum { CM_SHARED_ELEMS = 96 * 1024 }; /* weights of a product from which threads are worth waking */
 
+/* The operator's inputs. */
+enum {
+    CM_RECURRENT_X,
+    CM_RECURRENT_W,
+    CM_RECURRENT_R,
+    CM_RECURRENT_B,
+    CM_RECURRENT_LENS,
+    CM_RECURRENT_H0,
+    CM_RECURRENT_C0
+};
+
+static inline bool cm_recurrent_has(const cm_problem *p, int input)
+{
+    return input < p->n_in && p->in[input];
+}
+static inline bool cm_recurrent_wants(const cm_problem *p, int output)
+{
+    return output < p->n_out && p->out[output];
+}
+/* Columns of the state's product that are done first; a GRU's new value comes after its gates. */
+static inline int64_t cm_recurrent_first_cols(const cm_recurrent *r)
+{
+    return (r->kind == CM_RECURRENT_RNN ? 1 : r->kind == CM_RECURRENT_GRU ? 2 : 4) * r->hidden;
+}
+/* Elements from one row of the state to the next. */
+static inline int64_t cm_recurrent_round(int64_t n)
+{
+    return (n + 15) / 16 * 16;
+}
+
+/* Floats of a direction's packed weights. */
+typedef struct cm_recurrent_packed {
+    int64_t w;        /* of the inputs */
+    int64_t first, r; /* of the state: of its first columns, of all */
+} cm_recurrent_packed;
+cm_recurrent_packed cm_recurrent_packed_of(const cm_gemm_f32_kernel *g, const cm_recurrent *r);
+
 typedef struct cm_recurrent_job {
     const cm_run *run;
     const cm_recurrent *r;
@@ -65,6 +102,12 @@ void cm_recurrent_finish_ahead(const cm_recurrent_unit *u);
 
 /* Where row b of step t goes. */
 float *cm_recurrent_y_row(const cm_recurrent_unit *u, int64_t t, int64_t b);
+/* Steps of row b. */
+int64_t cm_recurrent_length(const cm_recurrent_unit *u, int64_t b);
+/* Step k of every row, up to mr rows at a time; the first gates that are held are of time `from`. */
+void cm_recurrent_step(const cm_recurrent_unit *u, int64_t k, int64_t from);
+/* All steps of everything, for a job whose sizes are known. */
+void cm_recurrent_run_job(const cm_recurrent_job *j);
 
 /* Does a team fit the job, whose sizes are known? */
 bool cm_recurrent_has_teams(const cm_problem *p, const cm_recurrent_job *j);

@@ -132,22 +132,20 @@ VINLINE int lanes(int n, int j)
     for (int i = 0; i < mr; i++)                                                                   \
     UNROLL for (int j = 0; j < nv; j++)
 
-VINLINE void finish_full(const cm_gemm_tile *t, int mr, int nv, gemm_acc acc)
+/* `at`: the tile's columns that are other accumulators'. */
+VINLINE void finish_full(const cm_gemm_tile *t, int at, int mr, int nv, gemm_acc acc)
 {
-    if (t->alpha != 1) {
-        vf alpha = vf_set(t->alpha);
-        EACH acc[i][j] = vf_mul(alpha, acc[i][j]);
-    }
+    float *c = t->c + at;
     if (t->add)
-        EACH acc[i][j] = vf_add(vf_load(t->c + i * t->ldc + j * VW), acc[i][j]);
+        EACH acc[i][j] = vf_add(vf_load(c + i * t->ldc + j * VW), acc[i][j]);
     const cm_simple_epilogue *e = t->e;
     if (e) {
         if (e->bias) {
-            const float *b = e->bias + t->col;
+            const float *b = e->bias + t->col + at;
             EACH acc[i][j] = vf_add(acc[i][j], vf_load(b + j * VW));
         }
         if (e->residual) {
-            const float *r = e->residual + t->row * e->residual_ld + t->col;
+            const float *r = e->residual + t->row * e->residual_ld + t->col + at;
             EACH acc[i][j] = vf_add(acc[i][j], vf_load(r + i * e->residual_ld + j * VW));
         }
         vf lo = vf_set(e->lo), hi = vf_set(e->hi);
@@ -156,38 +154,73 @@ VINLINE void finish_full(const cm_gemm_tile *t, int mr, int nv, gemm_acc acc)
         if (e->hi < __builtin_inff())
             EACH acc[i][j] = vf_min(hi, acc[i][j]);
     }
-    EACH vf_store(t->c + i * t->ldc + j * VW, acc[i][j]);
+    EACH vf_store(c + i * t->ldc + j * VW, acc[i][j]);
 }
 
-VINLINE void finish_part(const cm_gemm_tile *t, int mr, int nv, gemm_acc acc)
+/* Lanes behind the tile's last column are neither read nor written. */
+VINLINE void finish_part(const cm_gemm_tile *t, int at, int mr, int nv, gemm_acc acc)
 {
-    vf alpha = vf_set(t->alpha);
-    EACH acc[i][j] = vf_mul(alpha, acc[i][j]);
+    const int n = t->n - at;
+    float *c = t->c + at;
     if (t->add)
-        EACH acc[i][j] = vf_add(vf_load_n(t->c + i * t->ldc + j * VW, lanes(t->n, j)), acc[i][j]);
+        EACH acc[i][j] = vf_add(vf_load_n(c + i * t->ldc + j * VW, lanes(n, j)), acc[i][j]);
     const cm_simple_epilogue *e = t->e;
     if (e) {
         if (e->bias) {
-            const float *b = e->bias + t->col;
-            EACH acc[i][j] = vf_add(acc[i][j], vf_load_n(b + j * VW, lanes(t->n, j)));
+            const float *b = e->bias + t->col + at;
+            EACH acc[i][j] = vf_add(acc[i][j], vf_load_n(b + j * VW, lanes(n, j)));
         }
         if (e->residual) {
-            const float *r = e->residual + t->row * e->residual_ld + t->col;
+            const float *r = e->residual + t->row * e->residual_ld + t->col + at;
             EACH acc[i][j] =
-                vf_add(acc[i][j], vf_load_n(r + i * e->residual_ld + j * VW, lanes(t->n, j)));
+                vf_add(acc[i][j], vf_load_n(r + i * e->residual_ld + j * VW, lanes(n, j)));
         }
         vf lo = vf_set(e->lo), hi = vf_set(e->hi);
         EACH acc[i][j] = vf_min(hi, vf_max(lo, acc[i][j]));
     }
-    EACH vf_store_n(t->c + i * t->ldc + j * VW, acc[i][j], lanes(t->n, j));
+    EACH vf_store_n(c + i * t->ldc + j * VW, acc[i][j], lanes(n, j));
 }
 
-VINLINE void finish(const cm_gemm_tile *t, int mr, int nv, gemm_acc acc)
+/* For tiles of any width and alpha, from memory: one loop for all kernels. In each, unrolled, it was half of their
+ * code. */
+static __attribute__((noinline)) void finish_any(const cm_gemm_tile *t, int at, int mr, int nv,
+                                                 const float (*acc)[NR])
 {
-    if (t->n >= nv * VW)
-        finish_full(t, mr, nv, acc);
-    else
-        finish_part(t, mr, nv, acc);
+    static const cm_simple_epilogue none = {.lo = -__builtin_inff(), .hi = __builtin_inff()};
+    const cm_simple_epilogue e = t->e ? *t->e : none;
+    const vf alpha = vf_set(t->alpha), lo = vf_set(e.lo), hi = vf_set(e.hi);
+    const bool add = t->add;
+    const int64_t ldc = t->ldc;
+    for (int j = 0; j < nv; j++, at += VW) {
+        const int n = lanes(t->n - at, 0);
+        float *c = t->c + at;
+        const float *r = e.residual ? e.residual + t->row * e.residual_ld + t->col + at : NULL;
+        const float *bias = e.bias ? e.bias + t->col + at : NULL;
+        for (int i = 0; n > 0 && i < mr; i++, c += ldc) {
+            vf v = vf_mul(alpha, vf_load(acc[i] + j * VW));
+            if (add)
+                v = vf_add(vf_load_n(c, n), v);
+            if (bias)
+                v = vf_add(v, vf_load_n(bias, n));
+            if (r)
+                v = vf_add(v, vf_load_n(r + i * e.residual_ld, n));
+            vf_store_n(c, vf_min(hi, vf_max(lo, v)), n);
+        }
+    }
+}
+
+VINLINE void finish(const cm_gemm_tile *t, int at, int mr, int nv, gemm_acc acc)
+{
+    if (t->n - at >= nv * VW && t->alpha == 1) {
+        finish_full(t, at, mr, nv, acc);
+    } else if (VW == 16 && mr <= 6 &&
+               t->alpha == 1) { /* masks make it short, and so are such tiles */
+        finish_part(t, at, mr, nv, acc);
+    } else {
+        float kept[GEMM_MR][NR];
+        EACH vf_store(kept[i] + j * VW, acc[i][j]);
+        finish_any(t, at, mr, nv, kept);
+    }
 }
 
 /* A tile of mr rows, mr a constant where this is inlined. */
@@ -219,7 +252,7 @@ VINLINE void tile_rows(const cm_gemm_tile *t, int mr, int nv)
             step(mr, nv, acc[0], b, p, l);
     }
     sum_sets(mr, nv, sets, acc);
-    finish(t, mr, nv, acc[0]);
+    finish(t, 0, mr, nv, acc[0]);
 }
 
 VINLINE void tile_packed(const cm_gemm_tile *t, int mr, int nv)
@@ -243,7 +276,7 @@ VINLINE void tile_packed(const cm_gemm_tile *t, int mr, int nv)
     for (; l < k; l++, b += ldb, a += mr)
         step_packed(mr, nv, acc[0], b, a);
     sum_sets(mr, nv, sets, acc);
-    finish(t, mr, nv, acc[0]);
+    finish(t, 0, mr, nv, acc[0]);
 }
 
 VINLINE void tile_shifted(const cm_gemm_tile *t, int mr, int nv)
@@ -265,7 +298,7 @@ VINLINE void tile_shifted(const cm_gemm_tile *t, int mr, int nv)
     for (; l < t->k; l++, a += mr)
         step_packed(mr, nv, acc[0], b + shift[l], a);
     sum_sets(mr, nv, sets, acc);
-    finish(t, mr, nv, acc[0]);
+    finish(t, 0, mr, nv, acc[0]);
 }
 
 /* Element l of each row, `apart` from one to the next: three rows by each of a few pointers. */
@@ -313,7 +346,7 @@ VINLINE void tile_lined(const cm_gemm_tile *t, int mr, int nv)
         }
     }
     sum_sets(mr, nv, sets, acc);
-    finish(t, mr, nv, acc[0]);
+    finish(t, 0, mr, nv, acc[0]);
 }
 
 /* mr rows by `panels` panels. */
@@ -337,13 +370,8 @@ VINLINE void tile_wide(const cm_gemm_tile *t, int mr, int panels)
             step(mr, NV, acc[q], b[q] + at, p, l);
     }
     UNROLL
-    for (int q = 0; q < panels; q++) {
-        cm_gemm_tile part = *t;
-        part.c += q * NR;
-        part.col += q * NR;
-        part.n -= q * NR;
-        finish(&part, mr, NV, acc[q]);
-    }
+    for (int q = 0; q < panels; q++)
+        finish(t, q * NR, mr, NV, acc[q]);
 }
 
 #define WIDE(mr, panels)                                                                           \

@@ -10,6 +10,7 @@ typedef struct cm_bf16_finish {
     cm_chain c;
     uint16_t *out; /* rows `ld` apart */
     int64_t ld;
+    bool by_instruction; /* the processor's own rounds to bfloat16: denormals become zero */
 } cm_bf16_finish;
 
 /* Has the epilogue that form, its output being bfloat16 with adjacent columns? */

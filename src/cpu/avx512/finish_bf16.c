@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/finish_bf16.h"
 
+#include "base/cpu.h"
 #include "cpu/simd/half.h"
 #include "cpu/simd/math.h"
 
@@ -11,6 +12,7 @@ bool cm_bf16_finish_of(const cm_epilogue_plan *e, cm_bf16_finish *out)
 {
     out->out = (uint16_t *)(uintptr_t)e->out.data;
     out->ld = e->out.strides[0];
+    out->by_instruction = cm_cpu_info()->bf16;
     return cm_epilogue_chain(e, true, &out->c);
 }
 
@@ -39,9 +41,19 @@ VINLINE vf activated(const cm_chain *c, cm_pointwise act, vf x)
     }
 }
 
+VINLINE void store(bool by_instruction, uint16_t *to, const vf v[2])
+{
+    if (by_instruction) {
+        _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(v[1], v[0]));
+        return;
+    }
+    vf_store_bf16(to, v[0]);
+    vf_store_bf16(to + VW, v[1]);
+}
+
 /* What is asked of every row is a constant where it is inlined. */
-VINLINE void rows(const cm_bf16_finish *f, cm_pointwise act, bool residual, int64_t row,
-                  int64_t col, int64_t m, const float *x, int64_t ld)
+VINLINE void rows(const cm_bf16_finish *f, bool by_instruction, cm_pointwise act, bool residual,
+                  int64_t row, int64_t col, int64_t m, const float *x, int64_t ld)
 {
     const cm_chain *c = &f->c;
     const char *more = residual ? operand_at(&c->residual, row, col) : NULL;
@@ -51,27 +63,29 @@ VINLINE void rows(const cm_bf16_finish *f, cm_pointwise act, bool residual, int6
     for (int i = 0; c->bias.data && i < 2; i++)
         bias[i] = load(c->bias.type, operand_at(&c->bias, 0, col), i);
     for (int64_t q = 0; q < m; q++, x += ld, to += f->ld, more += step) {
+        vf v[2];
         UNROLL
         for (int i = 0; i < 2; i++) {
-            vf v = vf_add(vf_load(x + i * VW), bias[i]);
+            v[i] = vf_add(vf_load(x + i * VW), bias[i]);
             if (residual)
-                v = vf_add(v, load(c->residual.type, more, i));
-            vf_store_bf16(to + i * VW, activated(c, act, v));
+                v[i] = vf_add(v[i], load(c->residual.type, more, i));
+            v[i] = activated(c, act, v[i]);
         }
+        store(by_instruction, to, v);
     }
 }
 
-static void whole(const cm_bf16_finish *f, int64_t row, int64_t col, int64_t m, const float *x,
-                  int64_t ld)
+VINLINE void whole_by(const cm_bf16_finish *f, bool by_instruction, int64_t row, int64_t col,
+                      int64_t m, const float *x, int64_t ld)
 {
     bool residual = f->c.residual.data;
     switch (f->c.act) {
 #define ACT(op)                                                                                    \
     case op:                                                                                       \
         if (residual)                                                                              \
-            rows(f, op, true, row, col, m, x, ld);                                                 \
+            rows(f, by_instruction, op, true, row, col, m, x, ld);                                 \
         else                                                                                       \
-            rows(f, op, false, row, col, m, x, ld);                                                \
+            rows(f, by_instruction, op, false, row, col, m, x, ld);                                \
         break;
         ACT(CM_PW_GELU)
         ACT(CM_PW_GELU_TANH)
@@ -80,6 +94,15 @@ static void whole(const cm_bf16_finish *f, int64_t row, int64_t col, int64_t m, 
         ACT(CM_PW_CLIP)
 #undef ACT
     }
+}
+
+static void whole(const cm_bf16_finish *f, int64_t row, int64_t col, int64_t m, const float *x,
+                  int64_t ld)
+{
+    if (f->by_instruction)
+        whole_by(f, true, row, col, m, x, ld);
+    else
+        whole_by(f, false, row, col, m, x, ld);
 }
 
 /* n elements of an operand, with anything behind them. */

@@ -70,7 +70,7 @@ static cm_status gather(cm_ctx *cx, cm_engine *e, const cm_tuned_options *o, con
         st = cm_timing_cache_write(cx, o->cache, &cache);
     /* The plan gets its own problems' alone, not all that the cache knows. */
     for (int i = 0; st == CM_OK && i < cache.n; i++)
-        if (cm_tune_met(report, cache.v[i].problem))
+        if (cm_problem_in(&report->met, cache.v[i].problem))
             st = cm_timings_add(cx, table, cache.v[i].problem, cache.v[i].tactic, &cache.v[i].knobs,
                                 cache.v[i].ns);
     cm_timings_deinit(&cache);
@@ -152,6 +152,8 @@ static void count_report(cm_tune_report *sum, const cm_tune_report *r)
     sum->problems += r->problems;
     sum->known += r->known;
     sum->measured += r->measured;
+    sum->trials += r->trials;
+    sum->changed += r->changed;
     sum->seconds += r->seconds;
     sum->stopped |= r->stopped;
 }

@@ -130,8 +130,10 @@ static void say_tuned(const cm_tuned_options *o, const cm_tune_report *r)
     else if (!r->problems)
         cm_trt_say('W', "Nothing was measured: the network has nothing that can be");
     else
-        cm_trt_say('I', "%d problems, %d known before, %d measurements in %.1f s", r->problems,
-                   r->known, r->measured, r->seconds);
+        cm_trt_say(
+            'I',
+            "%d problems, %d known before, %d measurements, %d in the whole network, in %.1f s",
+            r->problems, r->known, r->measured, r->trials, r->seconds);
 }
 
 /* Shapes are not fixed in the plan: it runs others too. */

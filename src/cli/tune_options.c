@@ -87,7 +87,9 @@ void cm_tune_print(const cm_tuned_options *o, const cm_tune_report *r)
         printf("not tuned: a size is open; --dim, --shape or --tune-shape give one to tune for\n");
         return;
     }
-    printf("tuned %d problems (%d known before) with %d measurements in %.1f s%s\n", r->problems,
-           r->known, r->measured, r->seconds,
-           r->stopped ? "; stopped there: `cameo tune` goes on" : "");
+    printf("tuned %d problems (%d known before) with %d measurements", r->problems, r->known,
+           r->measured);
+    if (r->trials)
+        printf(", %d in the whole network (%d choices changed)", r->trials, r->changed);
+    printf(" in %.1f s%s\n", r->seconds, r->stopped ? "; stopped there: `cameo tune` goes on" : "");
 }

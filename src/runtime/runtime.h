@@ -166,6 +166,8 @@ typedef void (*cm_tactic_fn)(void *user, const cm_tactic *t, const char *reason,
 /* A bound step as its backend sees it, NULL: no backend does. */
 const cm_problem *cm_context_problem(const cm_context *c, int step);
 void cm_context_tactics(const cm_context *c, int step, cm_tactic_fn fn, void *user);
+/* The problem that tables of measurements know a bound step by, and what was chosen for it; false: no backend runs it. */
+bool cm_context_chosen(const cm_context *c, int step, uint64_t *problem, cm_candidate *out);
 
 /* Put the constants that the bound steps read packed, and nobody reads plain, into `p` (a copy of the
  * engine's plan) in their packed form, where it can be undone; `besides`: the others too, beside their plain

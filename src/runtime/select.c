@@ -149,6 +149,19 @@ void cm_context_tactics(const cm_context *c, int step, cm_tactic_fn fn, void *us
     }
 }
 
+bool cm_context_chosen(const cm_context *c, int step, uint64_t *problem, cm_candidate *out)
+{
+    const cm_solution *sol = &c->solutions[step];
+    if (sol->way != CM_WAY_TACTIC)
+        return false;
+    const cm_choice *choice = &sol->choice;
+    *problem = cm_signature(c->engine->ready[step], &sol->p);
+    *out = (cm_candidate){choice->tactic, choice->knobs,
+                          choice->tactic->cost(&sol->p, &choice->knobs), NAN};
+    look_up(c, *problem, out, 1);
+    return true;
+}
+
 const char *cm_context_taken_on(const cm_context *c, int step, const cm_target *target,
                                 const char **why)
 {

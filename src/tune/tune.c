@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tune/compile_ahead.h"
+#include "tune/in_place.h"
 #include "tune/measure.h"
 #include "tune/measure_device.h"
 
@@ -14,9 +15,11 @@ typedef struct {
     const cm_tune_options *o;
     cm_timings *table;
     cm_tune_report *report;
-    uint64_t deadline_ns;
-    uint64_t start_ns;
-    cm_device_bench device; /* api NULL: the CPU; stream NULL: there is none to measure on */
+    uint64_t start_ns, end_ns; /* of the budget */
+    uint64_t deadline_ns;      /* of timing candidates alone */
+    cm_problem_set measured;   /* now, not before */
+    cm_device_bench device;    /* api NULL: the CPU; stream NULL: there is none to measure on */
+    bool cancelled;
     cm_status failed;
 } tuning;
 
@@ -31,56 +34,34 @@ bool cm_tune_parse(const char *text, cm_tune_level *out)
     return false;
 }
 
-/* Where the signature is, or would go. Slots are never full. */
-static size_t slot_of(const uint64_t *slots, size_t n, uint64_t signature)
+static void note_failure(tuning *t, cm_status st)
 {
-    size_t i = signature & (n - 1);
-    while (slots[i] && slots[i] != signature)
-        i = (i + 1) & (n - 1);
-    return i;
+    t->failed = t->failed == CM_OK ? st : t->failed;
 }
 
-/* 0 marks a free slot. */
-static uint64_t not_zero(uint64_t signature)
+static void note_measured(tuning *t, uint64_t signature, const cm_candidate *c)
 {
-    return signature ? signature : 1;
+    t->report->measured++;
+    note_failure(
+        t, cm_timings_add(t->cx, t->table, signature, c->tactic->name, &c->knobs, c->measured_ns));
+    note_failure(t, cm_problem_add(t->cx, &t->measured, signature));
 }
 
-bool cm_tune_met(const cm_tune_report *r, uint64_t problem)
+/* The caller wants no more. */
+static bool is_cancelled(tuning *t)
 {
-    problem = not_zero(problem);
-    return r->n_slots && r->met[slot_of(r->met, r->n_slots, problem)] == problem;
-}
-
-static cm_status remember(tuning *t, uint64_t signature)
-{
-    cm_tune_report *r = t->report;
-    if (2 * (size_t)(r->problems + 1) > r->n_slots) {
-        size_t n = r->n_slots ? 2 * r->n_slots : 256;
-        uint64_t *slots;
-        CM_NEW_N(t->cx, t->cx->arena, slots, n, uint64_t);
-        for (size_t i = 0; i < r->n_slots; i++)
-            if (r->met[i])
-                slots[slot_of(slots, n, r->met[i])] = r->met[i];
-        r->met = slots;
-        r->n_slots = n;
-    }
-    signature = not_zero(signature);
-    r->met[slot_of(r->met, r->n_slots, signature)] = signature;
-    r->problems++;
-    return CM_OK;
+    double done = (double)(cm_now_ns() - t->start_ns) * 1e-6;
+    double total = (double)(t->end_ns - t->start_ns) * 1e-6;
+    t->cancelled =
+        t->cancelled || cm_is_cancelled(t->cx) ||
+        cm_report(t->cx, "tuning", (int64_t)(done < total ? done : total), (int64_t)total) != CM_OK;
+    t->cx->message[0] = 0;
+    return t->cancelled;
 }
 
 static bool out_of_time(tuning *t)
 {
-    if (t->report->stopped)
-        return true;
-    double done = (double)(cm_now_ns() - t->start_ns) * 1e-6;
-    double total = (double)(t->deadline_ns - t->start_ns) * 1e-6;
-    t->report->stopped =
-        cm_now_ns() > t->deadline_ns || cm_is_cancelled(t->cx) ||
-        cm_report(t->cx, "tuning", (int64_t)(done < total ? done : total), (int64_t)total) != CM_OK;
-    t->cx->message[0] = 0;
+    t->report->stopped = t->report->stopped || cm_now_ns() > t->deadline_ns || is_cancelled(t);
     return t->report->stopped;
 }
 
@@ -125,10 +106,7 @@ static void time_candidates(tuning *t, uint64_t signature, const cm_problem *p, 
             continue;
         list[i].measured_ns = ns;
         best = ns < best ? ns : best;
-        t->report->measured++;
-        cm_status st =
-            cm_timings_add(t->cx, t->table, signature, list[i].tactic->name, &list[i].knobs, ns);
-        t->failed = t->failed == CM_OK ? st : t->failed;
+        note_measured(t, signature, &list[i]);
     }
     cm_bench_data_deinit(&d);
 }
@@ -164,9 +142,7 @@ static void time_on_device(tuning *t, uint64_t signature, const cm_problem *p, c
         if (isnan(ns))
             continue;
         c->measured_ns = ns;
-        t->report->measured++;
-        cm_status st = cm_timings_add(t->cx, t->table, signature, c->tactic->name, &c->knobs, ns);
-        t->failed = t->failed == CM_OK ? st : t->failed;
+        note_measured(t, signature, c);
     }
 }
 
@@ -175,11 +151,8 @@ static void meet(void *user, uint64_t signature, const cm_problem *p, cm_candida
                  cm_threads *threads)
 {
     tuning *t = user;
-    bool again = cm_tune_met(t->report, signature);
-    if (!again) {
-        cm_status st = remember(t, signature);
-        t->failed = t->failed == CM_OK ? st : t->failed;
-    }
+    bool again = cm_problem_in(&t->report->met, signature);
+    note_failure(t, cm_problem_add(t->cx, &t->report->met, signature));
     for (int i = 0; i < n; i++) {
         if (!isnan(list[i].measured_ns)) {
             t->report->known += !again;
@@ -219,6 +192,37 @@ static cm_status compile_for_device(cm_ctx *cx, tuning *t, cm_engine *e, const c
     return st;
 }
 
+static bool was_measured(void *user, uint64_t problem)
+{
+    const tuning *t = user;
+    return cm_problem_in(&t->measured, problem);
+}
+
+static bool stop_trials(void *user)
+{
+    tuning *t = user;
+    return cm_now_ns() > t->end_ns || is_cancelled(t);
+}
+
+/* What a table knew already stays as it is: the same table gives the same plan. */
+static cm_status tune_in_place(cm_ctx *cx, tuning *t, cm_engine *e, const cm_tensor *shapes)
+{
+    const cm_context_options co = {
+        .threads = t->o->threads, .target = &t->o->target, .timings = t->table};
+    cm_in_place trials = {.options = &co,
+                          .shapes = shapes,
+                          .table = t->table,
+                          .is_new = was_measured,
+                          .stop = stop_trials,
+                          .user = t};
+    if (!t->measured.n)
+        return CM_OK;
+    CM_TRY(cm_tune_in_place(cx, e, &trials));
+    t->report->trials = trials.tried;
+    t->report->changed = trials.changed;
+    return CM_OK;
+}
+
 cm_status cm_tune(cm_ctx *cx, cm_engine *e, const cm_tune_options *o, const cm_tensor *shapes,
                   cm_timings *table, cm_tune_report *report)
 {
@@ -229,7 +233,7 @@ cm_status cm_tune(cm_ctx *cx, cm_engine *e, const cm_tune_options *o, const cm_t
     if (o->level == CM_TUNE_OFF)
         return CM_OK;
     double budget = o->budget_seconds > 0 ? o->budget_seconds : budgets[on_device][o->level];
-    uint64_t start = cm_now_ns();
+    uint64_t start = cm_now_ns(), end = start + (uint64_t)(budget * 1e9);
     cm_ctx inner = *cx; /* stopping the tuner does not stop the binding that it is part of */
     inner.cancel = NULL;
     inner.deadline_ns = 0;
@@ -239,7 +243,8 @@ cm_status cm_tune(cm_ctx *cx, cm_engine *e, const cm_tune_options *o, const cm_t
                 .table = table,
                 .report = report,
                 .start_ns = start,
-                .deadline_ns = start + (uint64_t)(budget * 1e9)};
+                .end_ns = end,
+                .deadline_ns = on_device ? start + (end - start) / 4 * 3 : end};
     cm_context_options co = {.threads = o->threads,
                              .target = &o->target,
                              .timings = table,
@@ -252,7 +257,11 @@ cm_status cm_tune(cm_ctx *cx, cm_engine *e, const cm_tune_options *o, const cm_t
     if (st == CM_OK)
         st = bind_shapes(&inner, e, &co, shapes, &c);
     cm_context_destroy(c);
+    bool runs = t.device.stream;
     cm_device_bench_close(&t.device);
+    if (st == CM_OK && runs)
+        st = tune_in_place(&inner, &t, e, shapes);
+    report->problems = report->met.n;
     if (st != CM_OK)
         memcpy(cx->message, inner.message, sizeof cx->message);
     report->seconds = (double)(cm_now_ns() - start) * 1e-9;

@@ -2,12 +2,14 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Binding a context asks for every problem in every layout that it could have; the tuner times the
- * candidates that may win, once per problem, and remembers. What is in the table already is not timed
+ * candidates that may win, once per problem, and remembers. On a device, those that came near to the
+ * best are then timed once more in the whole network (in_place.h). What is in the table already is not timed
  * again: a run that was stopped goes on where it was, and models share what they have in common. */
 #ifndef CM_TUNE_TUNE_H
 #define CM_TUNE_TUNE_H
 
 #include "runtime/runtime.h"
+#include "tune/problem_set.h"
 
 typedef enum {
     CM_TUNE_OFF,   /* the cost model alone: the same plan on every machine */
@@ -26,14 +28,12 @@ typedef struct cm_tune_options {
 typedef struct cm_tune_report {
     int problems, known; /* met, each counted once; of these found in the table */
     int measured;        /* candidates timed */
+    int trials,
+        changed; /* of candidates in the network, on a device; of these won by the newcomer */
     double seconds;
-    bool stopped;   /* by the budget or the caller: what is known by then is used */
-    size_t n_slots; /* of `met`: 0, or a power of two */
-    uint64_t *met;  /* their signatures, a hash table in cx->arena; 0: a free slot */
+    bool stopped;       /* by the budget or the caller: what is known by then is used */
+    cm_problem_set met; /* in cx->arena */
 } cm_tune_report;
-
-/* Was this problem met? */
-bool cm_tune_met(const cm_tune_report *r, uint64_t problem);
 
 /* `shapes`: one tensor per input (dims alone matter). `table` gets what was measured. Stopping it
  * (cx->progress says no, cx->cancel) is no failure. The report's list is in cx->arena. */

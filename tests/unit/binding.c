@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "lower/lower.h"
 #include "runtime/binding.h"
 #include "runtime/device.h"
+#include "unit/fake_driver.h"
 
 enum { MOST_ROWS = 16, COLUMNS = 8 };
 
@@ -256,17 +256,9 @@ static void other_pointers_change_the_graph(void **state)
 
 static int find_driver(void **state)
 {
-    char path[4096], *slash;
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 32);
+    char path[4096];
     (void)state;
-    assert_true(n > 0);
-    path[n] = 0;
-    for (int i = 0; i < 2; i++)
-        if ((slash = strrchr(path, '/')) != NULL)
-            *slash = 0;
-    strcat(path, "/fake");
-    setenv("CAMEO_CUDA_PATH", path, 1);
-    strcat(path, "/libcuda.so.1");
+    assert_true(use_fake_driver(path, sizeof path));
     void *driver = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!driver)
         fail_msg("%s", dlerror());

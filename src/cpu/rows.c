@@ -5,160 +5,16 @@
  * hold (squares of 1e30, of 1e-30) are taken again in doubles. */
 #include "cpu/rows.h"
 
-#include <math.h>
-
 #include "base/size.h"
 #include "cpu/cpu.h"
 #include "cpu/epilogue.h"
+#include "cpu/rows_view.h"
 
-enum { X, SKIP, Y, SUM, N_TENSORS, MAX_OUTER = 6, PIECE_ELEMS = 16384, MOST_PIECES = 4 };
-
-/* Where rows lie: `outer` axes in the order of the output's memory, then, `inner` rows side by side. */
-typedef struct rows_view {
-    int n_outer;
-    int64_t outer[MAX_OUTER], step[N_TENSORS][MAX_OUTER];
-    int64_t n_rows; /* product of outer */
-    int64_t cols, inner;
-    int64_t col_step[N_TENSORS]; /* where inner > 1 */
-    bool lanes;
-} rows_view;
+enum { PIECE_ELEMS = 16384, MOST_PIECES = 4 };
 
 static bool is_real(cm_dtype t)
 {
     return t == CM_F32 || t == CM_F16 || t == CM_BF16;
-}
-
-int cm_cpu_col_axes(const cm_tensor *t, int64_t cols)
-{
-    int axis[CM_MAX_RANK], n = 0;
-    int64_t product = 1;
-    for (int i = 0; i < t->rank; i++) {
-        int at = i;
-        for (; at > 0; at--) {
-            int b = axis[at - 1];
-            if (t->strides[i] < t->strides[b] ||
-                (t->strides[i] == t->strides[b] && (t->dims[b] != 1 || t->dims[i] == 1)))
-                break;
-            axis[at] = b;
-        }
-        axis[at] = i;
-    }
-    while (n < t->rank && product < cols)
-        product *= t->dims[axis[t->rank - 1 - n++]];
-    return product == cols ? n : -1;
-}
-
-static const cm_tensor *tensor_of(const cm_problem *p, int which)
-{
-    const cm_rows *r = &p->as.rows;
-    return which == X      ? p->in[0]
-           : which == Y    ? p->out[0]
-           : which == SKIP ? (r->skip >= 0 ? p->in[r->skip] : NULL)
-                           : (r->sum >= 0 ? p->out[r->sum] : NULL);
-}
-
-/* Append an axis, merged with the last where all tensors allow. */
-static bool push_outer(rows_view *v, int64_t dim, const int64_t *steps)
-{
-    if (v->n_outer > 0) {
-        int last = v->n_outer - 1;
-        bool merges = true;
-        for (int t = 0; t < N_TENSORS; t++)
-            merges = merges && v->step[t][last] == dim * steps[t];
-        if (merges) {
-            v->outer[last] *= dim;
-            for (int t = 0; t < N_TENSORS; t++)
-                v->step[t][last] = steps[t];
-            return true;
-        }
-    }
-    if (v->n_outer == MAX_OUTER)
-        return false;
-    v->outer[v->n_outer] = dim;
-    for (int t = 0; t < N_TENSORS; t++)
-        v->step[t][v->n_outer] = steps[t];
-    v->n_outer++;
-    return true;
-}
-
-/* Axes of more than one element by falling strides of the output. */
-static int order_axes(const cm_tensor *y, int *axis)
-{
-    int n = 0;
-    for (int i = 0; i < y->rank; i++) {
-        if (y->dims[i] == 1)
-            continue;
-        int at = n++;
-        for (; at > 0 && y->strides[i] > y->strides[axis[at - 1]]; at--)
-            axis[at] = axis[at - 1];
-        axis[at] = i;
-    }
-    return n;
-}
-
-/* The axes [first, last) of `axis` as one: its step in each of x, y and sum. False: they are not one. */
-static bool merge(const cm_problem *p, const int *axis, int first, int last, int64_t *steps)
-{
-    for (int t = 0; t < N_TENSORS; t++) {
-        const cm_tensor *a = tensor_of(p, t);
-        steps[t] = 0;
-        if (!a || t == SKIP)
-            continue;
-        for (int i = first; i + 1 < last; i++)
-            if (a->strides[axis[i]] != a->dims[axis[i + 1]] * a->strides[axis[i + 1]])
-                return false;
-        steps[t] = last > first ? a->strides[axis[last - 1]] : 1;
-    }
-    return true;
-}
-
-static const char *view_rows(const cm_problem *p, rows_view *v)
-{
-    const cm_rows *r = &p->as.rows;
-    const cm_tensor *x = p->in[0], *y = p->out[0];
-    int axis[CM_MAX_RANK], n = order_axes(y, axis), first = 0, last;
-    int64_t steps[N_TENSORS], inner[N_TENSORS];
-    *v = (rows_view){.cols = r->cols, .n_rows = 1, .inner = 1};
-    while (first < n && (axis[first] < r->axis || axis[first] >= r->axis + r->n_axes))
-        first++;
-    for (last = first; last < n; last++)
-        if (axis[last] < r->axis || axis[last] >= r->axis + r->n_axes ||
-            (last > first && axis[last] < axis[last - 1]))
-            break;
-    int64_t cols = 1;
-    for (int i = first; i < last; i++)
-        cols *= x->dims[axis[i]];
-    if (cols != r->cols || !merge(p, axis, first, last, steps) || !merge(p, axis, last, n, inner))
-        return "the axes of a row are apart in memory";
-    for (int i = last; i < n; i++)
-        v->inner *= x->dims[axis[i]];
-    v->lanes = v->inner > 1;
-    for (int t = 0; t < N_TENSORS; t++)
-        if (t != SKIP && tensor_of(p, t) && (v->lanes ? inner[t] : r->cols > 1 ? steps[t] : 1) != 1)
-            return "input and output are not adjacent along the same axis";
-    for (int t = 0; t < N_TENSORS; t++)
-        v->col_step[t] = steps[t];
-    for (int i = 0; i < first; i++) {
-        int64_t outer[N_TENSORS];
-        for (int t = 0; t < N_TENSORS; t++) {
-            const cm_tensor *a = t == SKIP ? NULL : tensor_of(p, t);
-            outer[t] = a ? a->strides[axis[i]] : 0;
-        }
-        v->n_rows *= x->dims[axis[i]];
-        if (!push_outer(v, x->dims[axis[i]], outer))
-            return "input and output are strided over too many axes";
-    }
-    return NULL;
-}
-
-static int64_t row_offset(const rows_view *v, int tensor, int64_t row)
-{
-    int64_t at = 0;
-    for (int a = v->n_outer - 1; a > 0; a--) {
-        at += row % v->outer[a] * v->step[tensor][a];
-        row /= v->outer[a];
-    }
-    return v->n_outer ? at + row * v->step[tensor][0] : 0;
 }
 
 /* ---- Choosing ------------------------------------------------------------------------------- */
@@ -185,14 +41,14 @@ static const char *reject_embed(const cm_problem *p)
 static const char *reject(const cm_problem *p)
 {
     const cm_rows *r = &p->as.rows;
-    rows_view v;
+    cm_rows_view v;
     if (r->embed)
         return reject_embed(p);
     if (!is_real(p->in[0]->dtype))
         return "the input is not of float32, float16 or bfloat16";
     if (r->kind == CM_ROWS_GROUP_NORM)
         return cm_cpu_group_norm_reject(p);
-    const char *why = view_rows(p, &v);
+    const char *why = cm_view_rows(p, &v);
     if (why)
         return why;
     if (v.lanes && (r->skip >= 0 || r->mean >= 0 || r->inv_deviation >= 0))
@@ -234,7 +90,7 @@ typedef struct job {
     const cm_run *run;
     const cm_rows *r;
     const cm_rows_kernels *kernels;
-    rows_view view;
+    cm_rows_view view;
     cm_epilogue_plan epilogue;
     bool direct; /* results are stored where they belong, no epilogue follows */
     cm_norm norm;
@@ -254,7 +110,7 @@ static const float *gather_row(const job *j, int64_t row, float *to)
     const cm_tensor *x = p->in[0];
     int64_t n = r->cols;
     const char *at = (const char *)j->run->in[0] +
-                     (size_t)row_offset(&j->view, X, row) * cm_dtype_size(x->dtype);
+                     (size_t)cm_row_offset(&j->view, CM_ROWS_X, row) * cm_dtype_size(x->dtype);
     if (r->skip < 0 && x->dtype == CM_F32)
         return (const float *)at;
     if (r->skip < 0) {
@@ -264,7 +120,8 @@ static const float *gather_row(const job *j, int64_t row, float *to)
     const cm_tensor *s = p->in[r->skip];
     const char *skip = (const char *)j->run->in[r->skip] +
                        (size_t)(row % r->skip_rows * n) * cm_dtype_size(s->dtype);
-    float *sum = r->sum >= 0 ? (float *)j->run->out[r->sum] + row_offset(&j->view, SUM, row) : to;
+    float *sum =
+        r->sum >= 0 ? (float *)j->run->out[r->sum] + cm_row_offset(&j->view, CM_ROWS_SUM, row) : to;
     if (x->dtype == CM_F32 && s->dtype == CM_F32) {
         j->kernels->sum((const float *)at, (const float *)skip, j->skip_bias, NULL, sum, n);
         return sum;
@@ -304,7 +161,7 @@ static bool run_softmax(const job *j, int64_t begin, int64_t end)
     if (!(log || j->r->kind == CM_ROWS_SOFTMAX) || !j->direct || j->view.n_outer > 1 ||
         j->run->p->in[0]->dtype != CM_F32)
         return false;
-    int64_t xs = j->view.step[X][0], ys = j->view.step[Y][0];
+    int64_t xs = j->view.step[CM_ROWS_X][0], ys = j->view.step[CM_ROWS_Y][0];
     j->kernels->softmax_rows((const float *)j->run->in[0] + begin * xs, xs,
                              (float *)j->run->out[0] + begin * ys, ys, end - begin, j->r->cols,
                              log);
@@ -317,7 +174,8 @@ static void run_rows(const job *j, int64_t begin, int64_t end, float *buffer)
     if (run_softmax(j, begin, end))
         return;
     for (int64_t row = begin; row < end; row++) {
-        float *y = in_place ? (float *)j->run->out[0] + row_offset(&j->view, Y, row) : buffer;
+        float *y =
+            in_place ? (float *)j->run->out[0] + cm_row_offset(&j->view, CM_ROWS_Y, row) : buffer;
         finish_row(j, row, gather_row(j, row, buffer), y);
     }
 }
@@ -325,16 +183,17 @@ static void run_rows(const job *j, int64_t begin, int64_t end, float *buffer)
 /* Unit u: a block of the rows side by side at one outer position. */
 static void run_lanes(const job *j, int64_t begin, int64_t end, float *buffer)
 {
-    const rows_view *v = &j->view;
+    const cm_rows_view *v = &j->view;
     const cm_problem *p = j->run->p;
     const cm_tensor *x = p->in[0];
     int64_t blocks = cm_ceil_div(v->inner, CM_ROWS_LANES), n = v->cols;
     for (int64_t u = begin; u < end; u++) {
         int64_t outer = u / blocks, at = u % blocks * CM_ROWS_LANES;
         int64_t lanes = cm_min_i64(CM_ROWS_LANES, v->inner - at);
-        const char *from = (const char *)j->run->in[0] +
-                           (size_t)(row_offset(v, X, outer) + at) * cm_dtype_size(x->dtype);
-        int64_t xs = v->col_step[X], ys = CM_ROWS_LANES;
+        const char *from =
+            (const char *)j->run->in[0] +
+            (size_t)(cm_row_offset(v, CM_ROWS_X, outer) + at) * cm_dtype_size(x->dtype);
+        int64_t xs = v->col_step[CM_ROWS_X], ys = CM_ROWS_LANES;
         const float *in = (const float *)from;
         float *y = buffer;
         if (x->dtype != CM_F32) {
@@ -345,8 +204,8 @@ static void run_lanes(const job *j, int64_t begin, int64_t end, float *buffer)
             xs = CM_ROWS_LANES;
         }
         if (p->out[0]->dtype == CM_F32) {
-            y = (float *)j->run->out[0] + row_offset(v, Y, outer) + at;
-            ys = v->col_step[Y];
+            y = (float *)j->run->out[0] + cm_row_offset(v, CM_ROWS_Y, outer) + at;
+            ys = v->col_step[CM_ROWS_Y];
         }
         if (j->r->kind == CM_ROWS_SOFTMAX || j->r->kind == CM_ROWS_LOG_SOFTMAX)
             j->kernels->softmax_lanes(in, xs, y, ys, n, lanes, j->r->kind == CM_ROWS_LOG_SOFTMAX);
@@ -429,7 +288,7 @@ static int64_t count_pieces(const cm_problem *p, int64_t units, int threads)
 }
 
 /* Elements of a piece's buffer: rows in other types than float32, or results before their epilogue. */
-static int64_t buffer_elems(const cm_problem *p, const rows_view *v)
+static int64_t buffer_elems(const cm_problem *p, const cm_rows_view *v)
 {
     const cm_rows *r = &p->as.rows;
     if (r->embed)
@@ -462,11 +321,11 @@ static bool is_spread(const cm_problem *p, int i)
 static size_t workspace(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
-    rows_view v = {.n_rows = p->as.rows.rows};
+    cm_rows_view v = {.n_rows = p->as.rows.rows};
     int in[3];
     if (p->as.rows.kind == CM_ROWS_GROUP_NORM)
         return cm_cpu_group_norm_workspace(p);
-    if (!p->as.rows.embed && view_rows(p, &v))
+    if (!p->as.rows.embed && cm_view_rows(p, &v))
         return 0;
     size_t pieces = (size_t)(p->threads > 1 ? p->threads * MOST_PIECES : 1);
     size_t elems = pieces * (size_t)buffer_elems(p, &v);
@@ -516,8 +375,8 @@ static cm_status run(const cm_run *run)
              .kernels = cm_cpu_rows_kernels(p->target.level),
              .direct = !p->epilogue && p->out[0]->dtype == CM_F32};
     if (r->embed)
-        j.view = (rows_view){.n_rows = r->rows, .cols = r->cols, .inner = 1};
-    else if (view_rows(p, &j.view))
+        j.view = (cm_rows_view){.n_rows = r->rows, .cols = r->cols, .inner = 1};
+    else if (cm_view_rows(p, &j.view))
         return CM_OK; /* rejected */
     if (!j.direct)
         cm_epilogue_init(&j.epilogue, run,
@@ -536,55 +395,6 @@ static cm_status run(const cm_run *run)
         return cm_fail(run->cx, CM_ERR_DATA, "index %lld into an embedding of %lld rows",
                        (long long)j.failed_id, (long long)p->in[j.failed]->dims[0]);
     return CM_OK;
-}
-
-/* ---- In doubles ----------------------------------------------------------------------------- */
-
-void cm_norm_slow(const cm_norm *a, const float *x, int64_t x_step, float *y, int64_t y_step,
-                  double stats[2])
-{
-    double mean = 0, square = 0, n = (double)a->n;
-    bool by_norm = a->kind == CM_ROWS_L1_NORM || a->kind == CM_ROWS_L2_NORM;
-    for (int64_t i = 0; i < a->n && a->kind == CM_ROWS_LAYER_NORM; i++)
-        mean += x[i * x_step];
-    mean /= n;
-    for (int64_t i = 0; i < a->n; i++) {
-        double d = x[i * x_step] - mean;
-        square += a->kind == CM_ROWS_L1_NORM ? fabs(d) : d * d;
-    }
-    double by = a->kind == CM_ROWS_L1_NORM   ? square
-                : a->kind == CM_ROWS_L2_NORM ? sqrt(square)
-                                             : sqrt(square / n + a->epsilon);
-    if (by_norm && by < a->epsilon)
-        by = a->epsilon;
-    for (int64_t i = 0; i < a->n; i++) {
-        double v = by_norm && by == 0 ? 0 : (x[i * x_step] - mean) / by;
-        y[i * y_step] = (float)(v * (a->scale ? a->scale[i] : 1) + (a->bias ? a->bias[i] : 0));
-    }
-    if (stats) {
-        stats[0] = mean;
-        stats[1] = 1 / by;
-    }
-}
-
-void cm_moments_slow(const float *x, int64_t n, int64_t runs, int64_t step, double out[2])
-{
-    double sum = 0, square = 0, count = (double)n * (double)runs;
-    for (int64_t r = 0; r < runs; r++)
-        for (int64_t i = 0; i < n; i++)
-            sum += x[r * step + i];
-    for (int64_t r = 0; r < runs; r++)
-        for (int64_t i = 0; i < n; i++)
-            square += (x[r * step + i] - sum / count) * (x[r * step + i] - sum / count);
-    out[0] = sum / count;
-    out[1] = square;
-}
-
-void cm_moments_join(double a[2], double na, const double b[2], double nb)
-{
-    double apart = b[0] - a[0], n = na + nb;
-    a[0] += apart * nb / n;
-    a[1] += b[1] + apart * apart * na * nb / n;
 }
 
 #define ROW(name, level)                                                                           \

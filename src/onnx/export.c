@@ -5,286 +5,15 @@
  * them from there. Values keep their names, but for those whose name an output of the model claims. */
 #include "onnx/export.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/map.h"
+#include "onnx/export_values.h"
 #include "onnx/onnx.h"
-#include "onnx/wire.h"
-#include "plan/plan.h"
 
-enum { OLDEST_OPSET = 21, MOST_INLINE_MB = 1900, ALIGN = 4096 };
+enum { OLDEST_OPSET = 21, MOST_INLINE_MB = 1900 };
 
-/* Numbers of fields in ONNX's messages. */
-enum {
-    MODEL_IR_VERSION = 1,
-    MODEL_PRODUCER = 2,
-    MODEL_PRODUCER_VERSION = 3,
-    MODEL_GRAPH = 7,
-    MODEL_OPSET = 8,
-    GRAPH_NODE = 1,
-    GRAPH_NAME = 2,
-    GRAPH_INITIALIZER = 5,
-    GRAPH_INPUT = 11,
-    GRAPH_OUTPUT = 12,
-    GRAPH_VALUE = 13,
-    NODE_INPUT = 1,
-    NODE_OUTPUT = 2,
-    NODE_NAME = 3,
-    NODE_OP = 4,
-    NODE_ATTR = 5,
-    NODE_DOMAIN = 7,
-    TENSOR_DIMS = 1,
-    TENSOR_TYPE = 2,
-    TENSOR_NAME = 8,
-    TENSOR_EXTERNAL = 13,
-    TENSOR_LOCATION = 14
-};
-
-typedef struct exporter {
-    cm_ctx *cx;
-    cm_arena tmp;
-    const char **names; /* of values, by id; NULL: not chosen yet */
-    int n_names;
-    cm_map taken;       /* names of values */
-    cm_map taken_nodes; /* and of nodes, which readers want unique too */
-    cm_map domains;     /* to their versions */
-    cm_map written;     /* constants, by name */
-    int opset;
-    cm_buf *weights;        /* the outermost graph's initialisers */
-    cm_file_writer *beside; /* NULL: weights go inline */
-    const char *beside_name;
-    size_t beside_n;
-    bool strip;
-} exporter;
-
-enum { LARGE_BYTES = 1024 }; /* weights from here on may be kept apart */
-
-/* A message inside a message; `in` is gone afterwards. */
-static void put(cm_buf *to, uint32_t number, cm_buf *in)
-{
-    pb_write_bytes(to, number, in->data, in->n);
-    to->failed = to->failed || in->failed;
-    cm_buf_deinit(in);
-}
-
-static cm_buf message(const exporter *e)
-{
-    cm_buf b;
-    cm_buf_init(&b, e->cx->allocator);
-    return b;
-}
-
-static cm_status put_graph(exporter *e, cm_network *g, cm_buf *out);
-
-/* ---- Names ---------------------------------------------------------------------------------- */
-
-/* `wanted`, or with a number after it where it is taken. The entry of a name holds the last number. */
-static cm_status unique(exporter *e, cm_map *taken, const char *wanted, const char **out)
-{
-    const char *name = wanted && *wanted ? wanted : "value";
-    wanted = name;
-    intptr_t k = (intptr_t)cm_map_get(taken, wanted);
-    while (cm_map_has(taken, name)) {
-        name = cm_arena_printf(&e->tmp, "%s_%d", wanted, (int)++k);
-        if (!name)
-            return cm_fail_memory(e->cx);
-    }
-    if (!cm_map_put(taken, wanted, (void *)k) || !cm_map_put(taken, name, (void *)k))
-        return cm_fail_memory(e->cx);
-    *out = name;
-    return CM_OK;
-}
-
-static cm_status claim(exporter *e, const cm_value *v, const char *wanted)
-{
-    return unique(e, &e->taken, wanted, &e->names[v->id]);
-}
-
-static cm_status name_of(exporter *e, const cm_value *v, const char **out)
-{
-    if (!v) {
-        *out = "";
-        return CM_OK;
-    }
-    if (v->id >= e->n_names)
-        return cm_fail(e->cx, CM_ERR_INTERNAL, "value '%s' has no number", v->name);
-    if (!e->names[v->id])
-        CM_TRY(claim(e, v, v->name));
-    *out = e->names[v->id];
-    return CM_OK;
-}
-
-static int highest_id(const cm_network *g)
-{
-    int n = 0;
-    for (int i = 0; i < g->n_inputs; i++)
-        n = g->inputs[i]->id > n ? g->inputs[i]->id : n;
-    for (int i = 0; i < g->n_outputs; i++)
-        n = g->outputs[i]->id > n ? g->outputs[i]->id : n;
-    CM_FOR_NODES (m, g) {
-        for (int i = 0; i < m->n_in; i++)
-            n = m->in[i] && m->in[i]->id > n ? m->in[i]->id : n;
-        for (int i = 0; i < m->n_out; i++)
-            n = m->out[i] && m->out[i]->id > n ? m->out[i]->id : n;
-        for (int s = 0; s < m->n_subs; s++) {
-            int k = highest_id(m->subs[s]);
-            n = k > n ? k : n;
-        }
-    }
-    return n;
-}
-
-/* ---- Types ---------------------------------------------------------------------------------- */
-
-static void put_shape(const exporter *e, const cm_network *g, const cm_type *t, cm_buf *out)
-{
-    cm_buf shape = message(e);
-    for (int a = 0; a < t->rank; a++) {
-        cm_buf dim = message(e), text = message(e);
-        if (cm_dim_is_size(t->dims[a])) {
-            pb_write_int(&dim, 1, t->dims[a]);
-        } else {
-            cm_dim_print(g->dims, t->dims[a], &text);
-            pb_write_bytes(&dim, 2, text.data, text.n);
-        }
-        cm_buf_deinit(&text);
-        put(&shape, 1, &dim);
-    }
-    put(out, 2, &shape);
-}
-
-static void put_type(const exporter *e, const cm_network *g, const cm_type *t, cm_buf *out)
-{
-    cm_buf in = message(e), elem = message(e);
-    switch (t->kind) {
-    case CM_TENSOR:
-        pb_write_int(&in, 1, t->dtype);
-        if (t->rank >= 0)
-            put_shape(e, g, t, &in);
-        put(out, 1, &in);
-        break;
-    case CM_SEQUENCE:
-    case CM_OPTIONAL:
-        if (t->elem)
-            put_type(e, g, t->elem, &elem);
-        pb_write_bytes(&in, 1, elem.data, elem.n);
-        put(out, t->kind == CM_SEQUENCE ? 4 : 9, &in);
-        break;
-    case CM_MAP: {
-        cm_type value = cm_type_tensor(t->dtype, 0, NULL);
-        put_type(e, g, &value, &elem);
-        pb_write_int(&in, 1, t->key);
-        pb_write_bytes(&in, 2, elem.data, elem.n);
-        put(out, 5, &in);
-        break;
-    }
-    default:
-        cm_buf_deinit(&in);
-    }
-    cm_buf_deinit(&elem);
-}
-
-static void put_value(const exporter *e, const cm_network *g, uint32_t number, const char *name,
-                      const cm_type *t, cm_buf *out)
-{
-    cm_buf info = message(e), type = message(e);
-    pb_write_text(&info, 1, name);
-    put_type(e, g, t, &type);
-    put(&info, 2, &type);
-    put(out, number, &info);
-}
-
-/* ---- Weights -------------------------------------------------------------------------------- */
-
-static void put_entry(const exporter *e, const char *key, const char *value, cm_buf *out)
-{
-    cm_buf entry = message(e);
-    pb_write_text(&entry, 1, key);
-    pb_write_text(&entry, 2, value);
-    put(out, TENSOR_EXTERNAL, &entry);
-}
-
-static void put_apart(const char *name, const cm_tensor *t, cm_buf *out)
-{
-    for (int i = 0; i < t->rank; i++)
-        pb_write_int(out, TENSOR_DIMS, t->dims[i]);
-    pb_write_int(out, TENSOR_TYPE, t->dtype);
-    pb_write_text(out, TENSOR_NAME, name);
-    pb_write_int(out, TENSOR_LOCATION, 1);
-}
-
-/* Only what tells the elements when they come again. */
-static void put_stripped(const exporter *e, const char *name, const cm_tensor *t, size_t bytes,
-                         cm_buf *out)
-{
-    char text[32];
-    put_apart(name, t, out);
-    put_entry(e, "location", CM_ONNX_STRIPPED, out);
-    snprintf(text, sizeof text, "%zu", bytes);
-    put_entry(e, "length", text, out);
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)cm_checksum(t->data, bytes));
-    put_entry(e, "checksum", text, out);
-}
-
-/* The elements to the file beside the model, at a place that a reader can map. */
-static cm_status put_beside(exporter *e, const char *name, const cm_tensor *t, size_t bytes,
-                            cm_buf *out)
-{
-    static const char zeros[ALIGN];
-    char number[32];
-    size_t pad = (ALIGN - e->beside_n % ALIGN) % ALIGN;
-    CM_TRY(cm_file_writer_bytes(e->cx, e->beside, zeros, pad));
-    CM_TRY(cm_file_writer_bytes(e->cx, e->beside, t->data, bytes));
-    e->beside_n += pad;
-    put_apart(name, t, out);
-    put_entry(e, "location", e->beside_name, out);
-    snprintf(number, sizeof number, "%zu", e->beside_n);
-    put_entry(e, "offset", number, out);
-    snprintf(number, sizeof number, "%zu", bytes);
-    put_entry(e, "length", number, out);
-    e->beside_n += bytes;
-    return CM_OK;
-}
-
-static cm_status put_constant(exporter *e, const cm_value *v)
-{
-    const char *name;
-    size_t bytes;
-    CM_TRY(name_of(e, v, &name));
-    if (cm_map_has(&e->written, name))
-        return CM_OK;
-    if (!cm_map_put(&e->written, name, e))
-        return cm_fail_memory(e->cx);
-    cm_buf tensor = message(e);
-    const cm_tensor *t = v->constant;
-    cm_status st = CM_OK;
-    bool large = t->dtype != CM_STR && cm_tensor_bytes(t, &bytes) && bytes >= LARGE_BYTES;
-    if (large && e->strip)
-        put_stripped(e, name, t, bytes, &tensor);
-    else if (large && e->beside)
-        st = put_beside(e, name, t, bytes, &tensor);
-    else
-        st = cm_onnx_write_tensor(e->cx, name, t, &tensor);
-    put(e->weights, GRAPH_INITIALIZER, &tensor);
-    return st;
-}
-
-static double weight_bytes(const cm_network *g)
-{
-    double sum = 0;
-    size_t bytes;
-    CM_FOR_NODES (n, g) {
-        for (int i = 0; i < n->n_in; i++)
-            if (n->in[i] && n->in[i]->constant && cm_tensor_bytes(n->in[i]->constant, &bytes))
-                sum += (double)bytes;
-        for (int s = 0; s < n->n_subs; s++)
-            sum += weight_bytes(n->subs[s]);
-    }
-    return sum;
-}
+static cm_status put_graph(cm_exporter *e, cm_network *g, cm_buf *out);
 
 /* ---- Nodes ---------------------------------------------------------------------------------- */
 
@@ -294,13 +23,13 @@ static void put_floats(const cm_floats *v, cm_buf *a)
         pb_write_float(a, 7, v->v[i]);
 }
 
-static cm_status put_attribute(exporter *e, const cm_network *g, const cm_attr_field *f,
+static cm_status put_attribute(cm_exporter *e, const cm_network *g, const cm_attr_field *f,
                                const void *at, cm_buf *out)
 {
     static const int types[] = {
         [CM_A_INT] = 2,    [CM_A_FLOAT] = 1, [CM_A_STR] = 3,    [CM_A_INTS] = 7,
         [CM_A_FLOATS] = 6, [CM_A_STRS] = 8,  [CM_A_TENSOR] = 4, [CM_A_TYPE] = 13};
-    cm_buf a = message(e), in = message(e);
+    cm_buf a = cm_message(e), in = cm_message(e);
     cm_status st = CM_OK;
     pb_write_text(&a, 1, f->name);
     pb_write_int(&a, 20, types[f->kind]);
@@ -330,16 +59,16 @@ static cm_status put_attribute(exporter *e, const cm_network *g, const cm_attr_f
         pb_write_bytes(&a, 5, in.data, in.n);
         break;
     case CM_A_TYPE:
-        put_type(e, g, *(const cm_type *const *)at, &in);
+        cm_put_type(e, g, *(const cm_type *const *)at, &in);
         pb_write_bytes(&a, 14, in.data, in.n);
         break;
     }
     cm_buf_deinit(&in);
-    put(out, NODE_ATTR, &a);
+    cm_put_message(out, NODE_ATTR, &a);
     return st;
 }
 
-static cm_status put_attributes(exporter *e, const cm_node *n, cm_buf *out)
+static cm_status put_attributes(cm_exporter *e, const cm_node *n, cm_buf *out)
 {
     const cm_attr_desc *d = n->op->attrs;
     for (int i = 0; n->attr && i < d->n_fields; i++) {
@@ -349,18 +78,18 @@ static cm_status put_attributes(exporter *e, const cm_node *n, cm_buf *out)
     }
     static const char *const branches[] = {"then_branch", "else_branch"};
     for (int s = 0; s < n->n_subs; s++) {
-        cm_buf a = message(e), graph = message(e);
+        cm_buf a = cm_message(e), graph = cm_message(e);
         pb_write_text(&a, 1, n->n_subs == 2 ? branches[s] : "body");
         pb_write_int(&a, 20, 5);
         cm_status st = put_graph(e, n->subs[s], &graph);
-        put(&a, 6, &graph);
-        put(out, NODE_ATTR, &a);
+        cm_put_message(&a, 6, &graph);
+        cm_put_message(out, NODE_ATTR, &a);
         CM_TRY(st);
     }
     return CM_OK;
 }
 
-static cm_status need_opset(exporter *e, const char *domain, const char *op)
+static cm_status need_opset(cm_exporter *e, const char *domain, const char *op)
 {
     int version = cm_onnx_export_version(domain, op);
     if (!*domain) {
@@ -376,7 +105,7 @@ static cm_status need_opset(exporter *e, const char *domain, const char *op)
     return CM_OK;
 }
 
-static cm_status put_operator(exporter *e, const cm_node *n, cm_buf *out)
+static cm_status put_operator(cm_exporter *e, const cm_node *n, cm_buf *out)
 {
     const char *dot = strrchr(n->op->name, '.'), *op = dot ? dot + 1 : n->op->name;
     const char *domain =
@@ -385,7 +114,7 @@ static cm_status put_operator(exporter *e, const cm_node *n, cm_buf *out)
     if (!domain)
         return cm_fail_memory(e->cx);
     CM_TRY(need_opset(e, domain, op));
-    CM_TRY(unique(e, &e->taken_nodes, n->name, &name));
+    CM_TRY(cm_unique_name(e, &e->taken_nodes, n->name, &name));
     pb_write_text(out, NODE_NAME, name);
     pb_write_text(out, NODE_OP, op);
     if (*domain)
@@ -394,15 +123,15 @@ static cm_status put_operator(exporter *e, const cm_node *n, cm_buf *out)
 }
 
 /* Names of values, without the absent ones at the end. */
-static cm_status put_names(exporter *e, uint32_t number, cm_value *const *v, int n, cm_buf *out)
+static cm_status put_names(cm_exporter *e, uint32_t number, cm_value *const *v, int n, cm_buf *out)
 {
     while (n > 0 && !v[n - 1])
         n--;
     for (int i = 0; i < n; i++) {
         const char *name;
         if (v[i] && v[i]->constant)
-            CM_TRY(put_constant(e, v[i]));
-        CM_TRY(name_of(e, v[i], &name));
+            CM_TRY(cm_put_constant(e, v[i]));
+        CM_TRY(cm_name_of(e, v[i], &name));
         pb_write_text(out, number, name);
     }
     return CM_OK;
@@ -425,9 +154,9 @@ static int opset_of_type(cm_dtype t)
     }
 }
 
-static cm_status put_node(exporter *e, const cm_node *n, cm_buf *graph)
+static cm_status put_node(cm_exporter *e, const cm_node *n, cm_buf *graph)
 {
-    cm_buf b = message(e);
+    cm_buf b = cm_message(e);
     cm_status st = put_names(e, NODE_INPUT, n->in, n->n_in, &b);
     if (st == CM_OK)
         st = put_names(e, NODE_OUTPUT, n->out, n->n_out, &b);
@@ -435,38 +164,38 @@ static cm_status put_node(exporter *e, const cm_node *n, cm_buf *graph)
         st = put_operator(e, n, &b);
     if (st == CM_OK)
         st = put_attributes(e, n, &b);
-    put(graph, GRAPH_NODE, &b);
+    cm_put_message(graph, GRAPH_NODE, &b);
     for (int o = 0; o < n->n_out && st == CM_OK; o++) {
         if (!n->out[o] || n->out[o]->type.kind == CM_NOTHING)
             continue;
         int need = opset_of_type(n->out[o]->type.dtype);
         e->opset = need > e->opset ? need : e->opset;
         const char *name;
-        CM_TRY(name_of(e, n->out[o], &name));
+        CM_TRY(cm_name_of(e, n->out[o], &name));
         if (!cm_map_get(&e->written, name)) /* outputs say their type themselves */
-            put_value(e, n->network, GRAPH_VALUE, name, &n->out[o]->type, graph);
+            cm_put_value(e, n->network, GRAPH_VALUE, name, &n->out[o]->type, graph);
     }
     return st == CM_OK ? st : cm_while(e->cx, st, "%s node '%s'", n->op->name, n->name);
 }
 
 /* ---- Graphs --------------------------------------------------------------------------------- */
 
-static cm_status put_identity(exporter *e, cm_value *v, const char *name, cm_buf *graph)
+static cm_status put_identity(cm_exporter *e, cm_value *v, const char *name, cm_buf *graph)
 {
     const char *from;
     if (v->constant)
-        CM_TRY(put_constant(e, v));
-    CM_TRY(name_of(e, v, &from));
-    cm_buf b = message(e);
+        CM_TRY(cm_put_constant(e, v));
+    CM_TRY(cm_name_of(e, v, &from));
+    cm_buf b = cm_message(e);
     pb_write_text(&b, NODE_INPUT, from);
     pb_write_text(&b, NODE_OUTPUT, name);
     pb_write_text(&b, NODE_OP, "Identity");
-    put(graph, GRAPH_NODE, &b);
+    cm_put_message(graph, GRAPH_NODE, &b);
     return CM_OK;
 }
 
 /* An output is named after the user's wish: the value itself where nobody claimed it before, else a copy. */
-static cm_status name_outputs(exporter *e, cm_network *g, const char ***out)
+static cm_status name_outputs(cm_exporter *e, cm_network *g, const char ***out)
 {
     const char **names;
     CM_NEW_N(e->cx, &e->tmp, names, g->n_outputs, const char *);
@@ -476,10 +205,10 @@ static cm_status name_outputs(exporter *e, cm_network *g, const char ***out)
         bool own = v->producer && v->network == g && !e->names[v->id];
         cm_value probe = {.id = e->n_names}; /* the spare entry of the table */
         if (own) {
-            CM_TRY(claim(e, v, wish));
+            CM_TRY(cm_claim_name(e, v, wish));
             names[i] = e->names[v->id];
         } else {
-            CM_TRY(claim(e, &probe, wish));
+            CM_TRY(cm_claim_name(e, &probe, wish));
             names[i] = e->names[probe.id];
         }
         if (!cm_map_put(&e->written, names[i], e))
@@ -489,12 +218,12 @@ static cm_status name_outputs(exporter *e, cm_network *g, const char ***out)
     return CM_OK;
 }
 
-static cm_status put_graph(exporter *e, cm_network *g, cm_buf *out)
+static cm_status put_graph(cm_exporter *e, cm_network *g, cm_buf *out)
 {
     const char **outputs, *name;
     for (int i = 0; i < g->n_inputs; i++) {
-        CM_TRY(name_of(e, g->inputs[i], &name));
-        put_value(e, g, GRAPH_INPUT, name, &g->inputs[i]->type, out);
+        CM_TRY(cm_name_of(e, g->inputs[i], &name));
+        cm_put_value(e, g, GRAPH_INPUT, name, &g->inputs[i]->type, out);
     }
     CM_TRY(name_outputs(e, g, &outputs));
     CM_FOR_NODES (n, g)
@@ -503,23 +232,23 @@ static cm_status put_graph(exporter *e, cm_network *g, cm_buf *out)
         cm_value *v = g->outputs[i];
         if (v->network != g || !e->names[v->id] || strcmp(e->names[v->id], outputs[i]) != 0)
             CM_TRY(put_identity(e, v, outputs[i], out));
-        put_value(e, g, GRAPH_OUTPUT, outputs[i], &v->type, out);
+        cm_put_value(e, g, GRAPH_OUTPUT, outputs[i], &v->type, out);
     }
     pb_write_text(out, GRAPH_NAME, g->name && *g->name ? g->name : "network");
     return out->failed ? cm_fail_memory(e->cx) : CM_OK;
 }
 
-static void put_opset(const exporter *e, const char *domain, int64_t version, cm_buf *out)
+static void put_opset(const cm_exporter *e, const char *domain, int64_t version, cm_buf *out)
 {
-    cm_buf b = message(e);
+    cm_buf b = cm_message(e);
     pb_write_text(&b, 1, domain);
     pb_write_int(&b, 2, version);
-    put(out, MODEL_OPSET, &b);
+    cm_put_message(out, MODEL_OPSET, &b);
 }
 
-static cm_status put_model(exporter *e, cm_network *g, cm_buf *out)
+static cm_status put_model(cm_exporter *e, cm_network *g, cm_buf *out)
 {
-    cm_buf graph = message(e), weights = message(e);
+    cm_buf graph = cm_message(e), weights = cm_message(e);
     e->weights = &weights;
     cm_status st = put_graph(e, g, &graph);
     cm_buf_bytes(&graph, weights.data, weights.n);
@@ -529,16 +258,50 @@ static cm_status put_model(exporter *e, cm_network *g, cm_buf *out)
     pb_write_int(out, MODEL_IR_VERSION, ir);
     pb_write_text(out, MODEL_PRODUCER, "cameo");
     pb_write_text(out, MODEL_PRODUCER_VERSION, CM_VERSION);
-    put(out, MODEL_GRAPH, &graph);
+    cm_put_message(out, MODEL_GRAPH, &graph);
     put_opset(e, "", e->opset, out);
     for (size_t i = 0; i < e->domains.n; i++)
         put_opset(e, e->domains.entries[i].key, (intptr_t)e->domains.entries[i].value, out);
     return st == CM_OK && out->failed ? cm_fail_memory(e->cx) : st;
 }
 
-static cm_status begin(cm_ctx *cx, cm_network *g, exporter *e)
+static int highest_id(const cm_network *g)
 {
-    *e = (exporter){.cx = cx, .opset = OLDEST_OPSET};
+    int n = 0;
+    for (int i = 0; i < g->n_inputs; i++)
+        n = g->inputs[i]->id > n ? g->inputs[i]->id : n;
+    for (int i = 0; i < g->n_outputs; i++)
+        n = g->outputs[i]->id > n ? g->outputs[i]->id : n;
+    CM_FOR_NODES (m, g) {
+        for (int i = 0; i < m->n_in; i++)
+            n = m->in[i] && m->in[i]->id > n ? m->in[i]->id : n;
+        for (int i = 0; i < m->n_out; i++)
+            n = m->out[i] && m->out[i]->id > n ? m->out[i]->id : n;
+        for (int s = 0; s < m->n_subs; s++) {
+            int k = highest_id(m->subs[s]);
+            n = k > n ? k : n;
+        }
+    }
+    return n;
+}
+
+static double weight_bytes(const cm_network *g)
+{
+    double sum = 0;
+    size_t bytes;
+    CM_FOR_NODES (n, g) {
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] && n->in[i]->constant && cm_tensor_bytes(n->in[i]->constant, &bytes))
+                sum += (double)bytes;
+        for (int s = 0; s < n->n_subs; s++)
+            sum += weight_bytes(n->subs[s]);
+    }
+    return sum;
+}
+
+static cm_status begin(cm_ctx *cx, cm_network *g, cm_exporter *e)
+{
+    *e = (cm_exporter){.cx = cx, .opset = OLDEST_OPSET};
     cm_arena_init(&e->tmp, cx->allocator);
     cm_map_init(&e->taken, &e->tmp);
     cm_map_init(&e->taken_nodes, &e->tmp);
@@ -552,7 +315,7 @@ static cm_status begin(cm_ctx *cx, cm_network *g, exporter *e)
 
 cm_status cm_onnx_export(cm_ctx *cx, cm_network *g, cm_buf *out)
 {
-    exporter e;
+    cm_exporter e;
     cm_status st = begin(cx, g, &e);
     if (st == CM_OK)
         st = put_model(&e, g, out);
@@ -560,7 +323,7 @@ cm_status cm_onnx_export(cm_ctx *cx, cm_network *g, cm_buf *out)
     return st;
 }
 
-static cm_status open_beside(exporter *e, const char *path)
+static cm_status open_beside(cm_exporter *e, const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *data = cm_arena_printf(&e->tmp, "%s.data", path);
@@ -573,7 +336,7 @@ static cm_status open_beside(exporter *e, const char *path)
 cm_status cm_onnx_export_file(cm_ctx *cx, cm_network *g, const char *path,
                               const cm_export_options *o)
 {
-    exporter e;
+    cm_exporter e;
     cm_buf b;
     cm_buf_init(&b, cx->allocator);
     cm_status st = begin(cx, g, &e);

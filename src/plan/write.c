@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/size.h"
 #include "plan/packed.h"
+#include "plan/write_weights.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "plan files are little-endian and are mapped: this needs a little-endian machine"
@@ -23,18 +24,12 @@ typedef struct {
     uint64_t offset, size, checksum;
 } section;
 
-/* A constant's place in the weights section. */
-typedef struct {
-    uint64_t offset, bytes;
-    bool shared; /* its bytes are those of an earlier one */
-} place;
-
 typedef struct {
     cm_ctx *cx;
     const cm_plan *plan;
     const cm_tensor *const *constants;
     int n_constants;
-    place *places;
+    cm_weight_place *places;
     cm_arena arena; /* tables needed while writing */
     cm_map strings; /* text -> index + 1 */
     section *sections;
@@ -222,120 +217,6 @@ static void write_strings(writer *w, cm_buf *b)
         cm_buf_bytes(b, w->strings.entries[i].key, strlen(w->strings.entries[i].key) + 1);
 }
 
-/* Strings as constants: the end of each from the start of the characters, then the characters. */
-static cm_status string_bytes(cm_ctx *cx, const cm_tensor *t, cm_buf *out)
-{
-    const cm_str *s = t->data;
-    int64_t n = cm_tensor_elems(t);
-    uint64_t end = 0;
-    for (int64_t i = 0; i < n; i++)
-        cm_buf_u64(out, end += s[i].n);
-    for (int64_t i = 0; i < n; i++)
-        cm_buf_bytes(out, s[i].p, s[i].n);
-    return out->failed ? cm_fail_memory(cx) : CM_OK;
-}
-
-/* Call `fn` with the bytes that constant t is stored as. */
-typedef cm_status (*bytes_fn)(cm_ctx *cx, void *arg, const void *p, size_t n);
-
-static cm_status with_bytes(cm_ctx *cx, const cm_tensor *t, bytes_fn fn, void *arg)
-{
-    cm_buf b;
-    cm_buf_init(&b, cx->allocator);
-    cm_status st = CM_OK;
-    const void *p = t->data;
-    size_t n = 0;
-    if (t->dtype == CM_STR) {
-        st = string_bytes(cx, t, &b);
-        p = b.data;
-        n = b.n;
-    } else if (!cm_dtype_bytes(t->dtype, cm_tensor_elems(t), &n)) {
-        st = cm_fail(cx, CM_ERR_MODEL, "a constant's size in bytes overflows");
-    } else if (cm_dtype_is_sub_byte(t->dtype) && !t->packed) {
-        cm_buf_zeros(&b, n);
-        if (b.failed)
-            st = cm_fail_memory(cx);
-        else
-            cm_pack_sub_byte(t->dtype, t->data, cm_tensor_elems(t), b.data);
-        p = b.data;
-    }
-    if (st == CM_OK)
-        st = fn(cx, arg, p, n);
-    cm_buf_deinit(&b);
-    return st;
-}
-
-typedef struct {
-    uint64_t sum, bytes;
-} content;
-
-static cm_status content_of(cm_ctx *cx, void *arg, const void *p, size_t n)
-{
-    (void)cx;
-    *(content *)arg = (content){cm_checksum(p, n), n};
-    return CM_OK;
-}
-
-static bool same_bytes(const cm_tensor *a, const cm_tensor *b, uint64_t n)
-{
-    if (a == b || (a->data == b->data && a->dtype == b->dtype && a->packed == b->packed))
-        return true;
-    if (a->dtype == CM_STR || b->dtype == CM_STR || a->packed != b->packed)
-        return false;
-    return n == 0 || memcmp(a->data, b->data, n) == 0;
-}
-
-/* Give every constant its place; equal bytes share one. Open hashing on the checksum. */
-static cm_status place_constants(writer *w)
-{
-    size_t n_slots = 16;
-    while (n_slots < 2 * (size_t)w->n_constants)
-        n_slots *= 2;
-    uint32_t *slots;
-    uint64_t *sums;
-    CM_NEW_N(w->cx, &w->arena, slots, n_slots, uint32_t);
-    CM_NEW_N(w->cx, &w->arena, sums, w->n_constants, uint64_t);
-    CM_NEW_N(w->cx, &w->arena, w->places, w->n_constants, place);
-    uint64_t at = 0;
-    for (int c = 0; c < w->n_constants; c++) {
-        content what;
-        CM_TRY(with_bytes(w->cx, w->constants[c], content_of, &what));
-        sums[c] = what.sum;
-        size_t slot = what.sum & (n_slots - 1);
-        for (; slots[slot]; slot = (slot + 1) & (n_slots - 1)) {
-            uint32_t other = slots[slot] - 1;
-            if (sums[other] == what.sum && w->places[other].bytes == what.bytes &&
-                same_bytes(w->constants[other], w->constants[c], what.bytes))
-                break;
-        }
-        if (slots[slot]) {
-            w->places[c] = w->places[slots[slot] - 1];
-            w->places[c].shared = true;
-            continue;
-        }
-        slots[slot] = (uint32_t)c + 1;
-        w->places[c] = (place){at, what.bytes, false};
-        size_t next;
-        if (!cm_add(at, what.bytes, &next) || !cm_align_up(next, CM_PLAN_CONSTANT_ALIGN, &next))
-            return cm_fail(w->cx, CM_ERR_MODEL, "the constants' size in bytes overflows");
-        at = next;
-    }
-    return CM_OK;
-}
-
-/* Walk the bytes of the weights section, padding and all. */
-static cm_status each_weight_byte(writer *w, bytes_fn fn, void *arg)
-{
-    static const unsigned char zeros[CM_PLAN_CONSTANT_ALIGN];
-    for (int c = 0; c < w->n_constants; c++) {
-        if (w->places[c].shared)
-            continue;
-        CM_TRY(with_bytes(w->cx, w->constants[c], fn, arg));
-        CM_TRY(fn(w->cx, arg, zeros, (size_t)(-w->places[c].bytes % CM_PLAN_CONSTANT_ALIGN)));
-    }
-    return CM_OK;
-}
-
 static cm_status add_to_sum(cm_ctx *cx, void *arg, const void *p, size_t n)
 {
     (void)cx;
@@ -470,7 +351,7 @@ static cm_status sum_weights(writer *w)
 {
     cm_checksum_state sum;
     cm_checksum_begin(&sum);
-    CM_TRY(each_weight_byte(w, add_to_sum, &sum));
+    CM_TRY(cm_weights_walk(w->cx, w->constants, w->n_constants, w->places, add_to_sum, &sum));
     w->weights_bytes = sum.n;
     w->weights_sum = cm_checksum_end(&sum);
     return CM_OK;
@@ -510,7 +391,7 @@ static cm_status write_all(writer *w, sink *out)
 {
     for (int i = 0; i < w->plan->n_values; i++)
         w->n_constants += w->plan->values[i].storage == CM_STORE_CONSTANT;
-    CM_TRY(place_constants(w));
+    CM_TRY(cm_weights_place(w->cx, &w->arena, w->constants, w->n_constants, &w->places));
     CM_TRY(sum_weights(w));
     CM_TRY(build_sections(w));
     CM_TRY(lay_out(w));
@@ -519,7 +400,8 @@ static cm_status write_all(writer *w, sink *out)
         const section *s = &w->sections[i];
         CM_TRY(pad_to(w->cx, out, s->offset));
         if (s->kind == CM_SECTION_WEIGHTS && s->size)
-            CM_TRY(each_weight_byte(w, add_to_sink, out));
+            CM_TRY(
+                cm_weights_walk(w->cx, w->constants, w->n_constants, w->places, add_to_sink, out));
         else
             CM_TRY(put(w->cx, out, s->body.data, s->body.n));
     }

@@ -81,6 +81,13 @@ static cm_isa probe_isa(void)
     return CM_ISA_AMX;
 }
 
+/* AMD's cores do since the first Zen; others add where they multiply. */
+static bool adds_beside(void)
+{
+    const struct cpuinfo_core *core = cpuinfo_get_core(0);
+    return core && core->vendor == cpuinfo_vendor_amd;
+}
+
 static cm_cpu info = {.name = "unknown CPU", .cores = 1, .threads = 1};
 
 static int64_t cache_bytes(const struct cpuinfo_cache *c)
@@ -100,6 +107,7 @@ static void probe(void)
     info.vnni = info.isa >= CM_ISA_AVX512 ? cpuinfo_has_x86_avx512vnni()
                                           : info.isa == CM_ISA_AVX2 && has_avx_vnni();
     info.bf16 = info.isa >= CM_ISA_AVX512 && cpuinfo_has_x86_avx512bf16();
+    info.adds_beside = adds_beside();
     info.cores = (int)cpuinfo_get_cores_count();
     info.threads = (int)cpuinfo_get_processors_count();
     info.l1d_bytes = cache_bytes(cpuinfo_get_l1d_cache(0));

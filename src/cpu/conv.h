@@ -22,6 +22,7 @@ CONV_TACTIC(conv_lines_f32);
 CONV_TACTIC(conv_indirect_f32);
 CONV_TACTIC(conv_product_f32);
 CONV_TACTIC(conv_strassen_f32);
+CONV_TACTIC(conv_pairs_f32);
 CONV_TACTIC(conv_planes_f32);
 CONV_TACTIC(conv_transposed_f32);
 CONV_TACTIC(conv_transposed_apart_f32);
@@ -47,6 +48,7 @@ CM_TACTIC_KNOBS(conv_half);
 CM_TACTIC_BAND(conv_depthwise_f32);
 CM_TACTIC_BAND(conv_lines_f32);
 CM_TACTIC_BAND(conv_indirect_f32);
+CM_TACTIC_BAND(conv_pairs_f32);
 
 /* How an activation [n, c, spatial...] lies in memory; both where they are the same. */
 typedef enum { CM_CONV_ROW_MAJOR = 1, CM_CONV_CHANNELS_LAST = 2 } cm_conv_layout;

@@ -54,7 +54,8 @@ static void join_biases(unit *u)
         u->bias = NULL;
         return;
     }
-    const float *w = (const float *)j->run->in[CM_RECURRENT_B] + u->d * 2 * j->cols, *s = w + j->cols;
+    const float *w = (const float *)j->run->in[CM_RECURRENT_B] + u->d * 2 * j->cols,
+                *s = w + j->cols;
     bool inside = r->kind == CM_RECURRENT_GRU && r->linear_before_reset;
     for (int64_t i = 0; i < j->cols; i++)
         u->bias[i] = w[i] + (inside && i >= 2 * r->hidden ? 0 : s[i]);
@@ -66,7 +67,8 @@ static unit unit_of(const job *j, int64_t index)
     const cm_recurrent *r = j->r;
     cm_recurrent_packed packed = cm_recurrent_packed_of(j->g, r);
     int64_t part = index % j->parts, begin = part * r->batch / j->parts;
-    unit u = {.j = j, .d = (int)(index / j->parts), .row = begin, .state = cm_recurrent_round(r->hidden)};
+    unit u = {
+        .j = j, .d = (int)(index / j->parts), .row = begin, .state = cm_recurrent_round(r->hidden)};
     u.n = (part + 1) * r->batch / j->parts - begin;
     u.backward = u.d == 1 || r->reverse;
     u.w = (const float *)j->run->in[CM_RECURRENT_W] + u.d * packed.w;
@@ -207,7 +209,8 @@ static void run_units(void *arg, int64_t begin, int64_t end)
             run_helped(&u);
         for (int64_t k = 0; !j->rate && !j->helpers && k < steps; k += j->chunk) {
             int64_t n = cm_min_i64(j->chunk, steps - k);
-            int64_t from = u.backward && !cm_recurrent_has(j->run->p, CM_RECURRENT_LENS) ? steps - k - n : k;
+            int64_t from =
+                u.backward && !cm_recurrent_has(j->run->p, CM_RECURRENT_LENS) ? steps - k - n : k;
             cm_recurrent_multiply_inputs(&u, from, n, 0, 1);
             for (int64_t s = 0; s < n && !cm_is_cancelled(j->run->cx); s++)
                 cm_recurrent_step(&u, k + s, from);

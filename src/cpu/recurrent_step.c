@@ -142,7 +142,9 @@ float *cm_recurrent_y_row(const unit *u, int64_t t, int64_t b)
 int64_t cm_recurrent_length(const unit *u, int64_t b)
 {
     const cm_run *run = u->j->run;
-    return cm_recurrent_has(run->p, CM_RECURRENT_LENS) ? ((const int32_t *)run->in[CM_RECURRENT_LENS])[u->row + b] : u->j->r->steps;
+    return cm_recurrent_has(run->p, CM_RECURRENT_LENS)
+               ? ((const int32_t *)run->in[CM_RECURRENT_LENS])[u->row + b]
+               : u->j->r->steps;
 }
 
 void cm_recurrent_step(const unit *u, int64_t k, int64_t from)

@@ -240,6 +240,31 @@ static void strassen(void **state)
         }
 }
 
+/* Products by pairs: sums of all lengths modulo 8, columns that fill no panel, panels that stay in the cache and more than
+ * do, points that are copied; NaNs and infinities stay in their pixels. */
+static void pairs(void **state)
+{
+    (void)state;
+    static const shape shapes[] = {
+        {2, 1, 1, 32, 32, {7, 7}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+        {2, 2, 1, 37, 112, {5, 9}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+        {2, 1, 1, 78, 97, {13, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+        {1, 3, 1, 131, 64, {5}, {1}, {1}, {1}, {0}, {0}},
+        {2, 1, 1, 512, 72, {9, 11}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+        {2, 1, 1, 700, 416, {6, 9}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    };
+    for (int i = 0; i < CM_COUNT(shapes); i++)
+        for (int e = 0; e < 2 * CM_COUNT(epilogues); e++) {
+            shape s = shapes[i];
+            s.bias = e % 2;
+            s.constant = true;
+            s.epilogue = e / 2;
+            s.dtype = "f32";
+            int ran = check_shape(&s, "pairs", 1e-5, e % 4 == 3 ? 1000 : 0);
+            assert_true(ran > 0 || cm_cpu_info()->isa < CM_ISA_AVX512);
+        }
+}
+
 static void transposed(void **state)
 {
     (void)state;
@@ -403,7 +428,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(depthwise),        cmocka_unit_test(dense),  cmocka_unit_test(unusual),
         cmocka_unit_test(transposed),       cmocka_unit_test(forms),  cmocka_unit_test(halves),
         cmocka_unit_test(depthwise_halves), cmocka_unit_test(points), cmocka_unit_test(products),
-        cmocka_unit_test(strassen),         cmocka_unit_test(apart),  cmocka_unit_test(bfloat16),
+        cmocka_unit_test(strassen),         cmocka_unit_test(pairs),  cmocka_unit_test(apart),
+        cmocka_unit_test(bfloat16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,78 @@
+/* pairs.h -- matrix products with a quarter fewer multiplications, for cores that add beside their multiply-adds.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Two products of a sum cost one multiplication where three additions are free (Winograd, 1968):
+ *
+ *     a b + a' b' = (a + b') (a' + b) - a a' - b b'
+ *                 = -(b' - a) (b - a') + a a' + b b'
+ *
+ * The products of two a are the same for all columns, those of two b for all rows: both are summed up ahead, where sums
+ * begin. A core with as many units that add as units that multiply has time for two additions with each multiplication;
+ * so of four elements of k two are multiplied as usual and two as a pair: three multiplications instead of four, and two
+ * additions beside them. Pairs have the two signs in turns, so that what is added for nothing does not pile up.
+ *
+ * What rounding leaves is relative to (|a| + |b'|) (|a'| + |b|): columns of B are scaled by powers of two so that
+ * their root mean square is about 1, and so are rows of A that are far from that; docs/numerics.md has the
+ * errors. Rows that are zero, not finite or as good as either are multiplied as usual, with all rows of their tile. */
+#ifndef CM_CPU_PAIRS_H
+#define CM_CPU_PAIRS_H
+
+#include "cpu/epilogue.h"
+
+enum { CM_PAIRS_MR = 12, CM_PAIRS_NR = 32 };
+
+/* Floats of a panel: k rows of weights; sums of pairs, less than nothing; what results are multiplied by; then whether
+ * the panel is to be multiplied as usual (not 0). */
+static inline int64_t cm_pairs_panel(int64_t k)
+{
+    return (k + 3) * CM_PAIRS_NR;
+}
+/* Scales k rows of 32 weights, `panel`, and adds what belongs behind them. */
+void cm_pairs_pack(int64_t k, float *panel);
+
+/* The rows of a tile. */
+typedef struct cm_pairs_rows {
+    const float *a; /* `apart` from one to the next */
+    int64_t apart;
+    bool usual;               /* no pairs: some rows are not fit for them */
+    bool scaled;              /* results are multiplied by `back` */
+    float pairs[CM_PAIRS_MR]; /* sums of pairs */
+    float back[CM_PAIRS_MR];
+} cm_pairs_rows;
+
+/* Floats from row to row where rows are copied; not such a multiple of a page's part that rows meet in one set of a cache. */
+static inline int64_t cm_pairs_copied(int64_t k)
+{
+    return (k + 15) / 16 * 16 + (k > 256 && (k + 15) / 16 % 32 == 0 ? 16 : 0);
+}
+/* m rows of k elements, `apart` from one to the next. Those that must be scaled, or all if `copy` says so, are copied to
+ * `room`, m times cm_pairs_copied(k) floats. */
+void cm_pairs_rows_of(cm_pairs_rows *r, int m, int64_t k, const float *a, int64_t apart, bool copy,
+                      float *room);
+
+/* A tile: m rows (which kernel is called says m) by one panel, k > 0. */
+typedef struct cm_pairs_tile {
+    const cm_pairs_rows *rows;
+    int64_t k;
+    const float *b;
+    float *c;
+    int64_t ldc;
+    const cm_simple_epilogue *e;
+    int64_t row, col; /* of c[0][0], as e counts them */
+    const char
+        *ahead; /* what a later tile wants: two lines are asked for every 4 of k; NULL: nothing */
+} cm_pairs_tile;
+
+typedef struct cm_pairs_kernel {
+    void (*tile[CM_PAIRS_MR + 1])(const cm_pairs_tile *t);
+    /* Of each of m rows: sums of pairs, and of squares. */
+    void (*look)(int m, int64_t k, const float *a, int64_t apart, float *pairs, float *squares);
+    void (*scale)(int64_t k, const float *from, float by, float *to);
+    /* Of the 32 columns of k rows: sums of squares; the columns scaled, and then sums of pairs. */
+    void (*squares)(int64_t k, const float *panel, double *sums);
+    void (*scale_columns)(int64_t k, float *panel, const float *scale, double *sums);
+} cm_pairs_kernel;
+
+extern const cm_pairs_kernel cm_pairs_f32__avx512;
+
+#endif

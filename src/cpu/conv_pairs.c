@@ -160,7 +160,17 @@ static void one_tile(const job *j, const cm_pairs_rows *rows, int64_t tile, int6
     const float *b = j->w + panel * cm_pairs_panel(k);
     float *y = j->y + pixel * ld + col;
     if (panel < panels_of(j->c)) {
-        cm_pairs_tile t = {rows, k, b, y, ld, &j->sink.e, pixel, col, ahead_of(j, tile, panel)};
+        cm_pairs_tile t = {.rows = rows,
+                           .k = k,
+                           .b = b,
+                           .start = cm_pairs_packed_start(k, b),
+                           .factor = cm_pairs_packed_factor(k, b),
+                           .c = y,
+                           .ldc = ld,
+                           .e = &j->sink.e,
+                           .row = pixel,
+                           .col = col,
+                           .ahead = ahead_of(j, tile, panel)};
         cm_pairs_f32__avx512.tile[m](&t);
         return;
     }
@@ -191,7 +201,7 @@ static void one_strip(const job *j, float *room, int64_t first, int64_t last, in
         pixel[i - first] = tile_begin(j, i);
     for (int64_t i = 0; i < last - first; i++)
         cm_pairs_rows_of(&rows[i], (int)(pixel[i + 1] - pixel[i]), k, j->x + pixel[i] * k, k,
-                         j->copy, room + i * CM_PAIRS_MR * cm_pairs_copied(k));
+                         CM_PAIRS_SIZE, j->copy, room + i * CM_PAIRS_MR * cm_pairs_copied(k));
     for (int64_t panel = begin; panel < end; panel++) {
         for (int64_t i = 0; i < last - first; i++)
             one_tile(j, &rows[i], i, pixel[i], pixel[i + 1] - pixel[i], panel);

@@ -82,6 +82,8 @@ CM_TACTIC_WORKSPACE(matmul_packed);
 CM_TACTIC_PACK(matmul_packed);
 CM_TACTIC(matmul_strassen);
 CM_TACTIC_WORKSPACE(matmul_strassen);
+CM_TACTIC(matmul_pairs);
+CM_TACTIC_WORKSPACE(matmul_pairs);
 CM_TACTIC(matmul_left);
 CM_TACTIC_WORKSPACE(matmul_left);
 CM_TACTIC_PACK(matmul_left);

@@ -4,14 +4,14 @@
 
 #include <math.h>
 
-/* A power of two that brings numbers of mean square `square` near 1; 0: there is none. */
-static float scale_of(double square)
+/* A power of two near the root of `square`; 0: there is none of use. */
+static float size_of(double square)
 {
     int exponent;
     if (!(square > 0x1p-160 && square < 0x1p160))
         return 0;
-    frexp(square, &exponent); /* of 4: exponent 3, of 1: exponent 1 */
-    return ldexpf(1, -(exponent - 1) / 2);
+    frexp(square, &exponent); /* of 4: exponent 3, of 1/4: exponent -1 */
+    return ldexpf(1, (exponent - 1) / 2);
 }
 
 void cm_pairs_pack(int64_t k, float *panel)
@@ -22,8 +22,8 @@ void cm_pairs_pack(int64_t k, float *panel)
     bool finite = true;
     kernel->squares(k, panel, sums);
     for (int j = 0; j < CM_PAIRS_NR; j++) {
-        float found = scale_of(sums[j] / (double)k);
-        scale[j] = found > 0 ? found : 1;
+        float found = size_of(sums[j] / (double)k);
+        scale[j] = found > 0 ? CM_PAIRS_SIZE / found : 1;
         finite = finite && isfinite(sums[j]);
     }
     kernel->scale_columns(k, panel, scale, sums);
@@ -34,8 +34,14 @@ void cm_pairs_pack(int64_t k, float *panel)
     }
 }
 
-void cm_pairs_rows_of(cm_pairs_rows *r, int m, int64_t k, const float *a, int64_t apart, bool copy,
-                      float *room)
+/* Is a mean square near enough to size^2 for errors to stay what they are? */
+static bool is_near(float square, float size)
+{
+    return square >= size * size / 16 && square <= size * size * 16;
+}
+
+void cm_pairs_rows_of(cm_pairs_rows *r, int m, int64_t k, const float *a, int64_t apart, float size,
+                      bool copy, float *room)
 {
     const cm_pairs_kernel *kernel = &cm_pairs_f32__avx512;
     float squares[CM_PAIRS_MR];
@@ -46,13 +52,13 @@ void cm_pairs_rows_of(cm_pairs_rows *r, int m, int64_t k, const float *a, int64_
     for (int i = 0; i < m; i++) {
         float square = squares[i] / (float)k;
         r->back[i] = 1;
-        if (square >= 1.0f / 16 && square <= 16)
+        if (is_near(square, size))
             continue;
-        float scale = square > 0x1p-80f && square < 0x1p80f ? scale_of(square) : 0;
-        r->usual = r->usual || scale == 0;
+        float own = square > 0x1p-80f && square < 0x1p80f ? size_of(square) : 0;
+        r->usual = r->usual || own == 0;
         r->scaled = true;
-        r->pairs[i] *= scale * scale;
-        r->back[i] = scale > 0 ? 1 / scale : 1;
+        r->pairs[i] *= own > 0 ? size / own * (size / own) : 1;
+        r->back[i] = own > 0 ? own / size : 1;
     }
     r->scaled = r->scaled && !r->usual;
     if (!r->scaled && !copy)
@@ -61,4 +67,27 @@ void cm_pairs_rows_of(cm_pairs_rows *r, int m, int64_t k, const float *a, int64_
     r->apart = cm_pairs_copied(k);
     for (int i = 0; i < m; i++)
         kernel->scale(k, a + i * apart, r->scaled ? 1 / r->back[i] : 1, room + i * r->apart);
+}
+
+float cm_pairs_size(int64_t k, const float *panel)
+{
+    float squares[CM_PAIRS_NR], pairs[CM_PAIRS_NR];
+    double sum = 0;
+    cm_pairs_f32__avx512.look_columns(k, panel, squares, pairs);
+    for (int j = 0; j < CM_PAIRS_NR; j++)
+        sum += squares[j];
+    double square = sum / (CM_PAIRS_NR * (double)(k / 4 * 2));
+    return square > 0x1p-80 && square < 0x1p80 ? size_of(square) : 0;
+}
+
+bool cm_pairs_start(int64_t k, const float *panel, float size, float *start)
+{
+    float squares[CM_PAIRS_NR];
+    bool near = true;
+    cm_pairs_f32__avx512.look_columns(k, panel, squares, start);
+    for (int j = 0; j < CM_PAIRS_NR; j++) {
+        near = near && is_near(squares[j] / (float)(k / 4 * 2), size);
+        start[j] = -start[j];
+    }
+    return near;
 }

@@ -12,7 +12,7 @@
  * additions beside them. Pairs have the two signs in turns, so that what is added for nothing does not pile up.
  *
  * What rounding leaves is relative to (|a| + |b'|) (|a'| + |b|): columns of B are scaled by powers of two so that
- * their root mean square is about 1, and so are rows of A that are far from that; docs/numerics.md has the
+ * their root mean square is about 1/2, and so are rows of A that are far from that; docs/numerics.md has the
  * errors. Rows that are zero, not finite or as good as either are multiplied as usual, with all rows of their tile. */
 #ifndef CM_CPU_PAIRS_H
 #define CM_CPU_PAIRS_H
@@ -29,6 +29,16 @@ static inline int64_t cm_pairs_panel(int64_t k)
 }
 /* Scales k rows of 32 weights, `panel`, and adds what belongs behind them. */
 void cm_pairs_pack(int64_t k, float *panel);
+static const float CM_PAIRS_SIZE = 0.5f; /* the root mean square that columns have then */
+static inline const float *cm_pairs_packed_start(int64_t k, const float *panel)
+{
+    const float *behind = panel + k * CM_PAIRS_NR;
+    return behind[2 * CM_PAIRS_NR] != 0 ? NULL : behind;
+}
+static inline const float *cm_pairs_packed_factor(int64_t k, const float *panel)
+{
+    return panel + (k + 1) * CM_PAIRS_NR;
+}
 
 /* The rows of a tile. */
 typedef struct cm_pairs_rows {
@@ -45,18 +55,27 @@ static inline int64_t cm_pairs_copied(int64_t k)
 {
     return (k + 15) / 16 * 16 + (k > 256 && (k + 15) / 16 % 32 == 0 ? 16 : 0);
 }
-/* m rows of k elements, `apart` from one to the next. Those that must be scaled, or all if `copy` says so, are copied to
- * `room`, m times cm_pairs_copied(k) floats. */
-void cm_pairs_rows_of(cm_pairs_rows *r, int m, int64_t k, const float *a, int64_t apart, bool copy,
-                      float *room);
+/* m rows of k elements, `apart` from one to the next, for columns whose root mean square is about `size`. Those that must
+ * be scaled, or all if `copy` says so, are copied to `room`, m times cm_pairs_copied(k) floats. */
+void cm_pairs_rows_of(cm_pairs_rows *r, int m, int64_t k, const float *a, int64_t apart, float size,
+                      bool copy, float *room);
+
+/* For panels of k rows that are not packed by cm_pairs_pack: the size of what stands in its pairs, a power of two; 0: none
+ * that would do. */
+float cm_pairs_size(int64_t k, const float *panel);
+/* Where sums begin, for tiles. False: some columns are too far from `size`, and the panel is to be multiplied as usual. */
+bool cm_pairs_start(int64_t k, const float *panel, float size, float *start);
 
 /* A tile: m rows (which kernel is called says m) by one panel, k > 0. */
 typedef struct cm_pairs_tile {
     const cm_pairs_rows *rows;
     int64_t k;
-    const float *b;
+    const float *b;      /* k rows of 32 */
+    const float *start;  /* what sums begin with; NULL: the panel is multiplied as usual */
+    const float *factor; /* what results are multiplied by; NULL: nothing */
     float *c;
     int64_t ldc;
+    bool add; /* onto what is in c */
     const cm_simple_epilogue *e;
     int64_t row, col; /* of c[0][0], as e counts them */
     const char
@@ -71,6 +90,8 @@ typedef struct cm_pairs_kernel {
     /* Of the 32 columns of k rows: sums of squares; the columns scaled, and then sums of pairs. */
     void (*squares)(int64_t k, const float *panel, double *sums);
     void (*scale_columns)(int64_t k, float *panel, const float *scale, double *sums);
+    /* Of what stands in pairs alone, k >= 4: sums of squares, and of pairs. */
+    void (*look_columns)(int64_t k, const float *panel, float *squares, float *pairs);
 } cm_pairs_kernel;
 
 extern const cm_pairs_kernel cm_pairs_f32__avx512;

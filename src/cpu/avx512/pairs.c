@@ -113,16 +113,17 @@ VINLINE void ask_next(const cm_pairs_tile *t, int mr, asked *q)
 VINLINE void finish(const cm_pairs_tile *t, int mr, vf acc[MR][NV])
 {
     const cm_simple_epilogue *e = t->e;
-    const float *factor = t->b + (t->k + 1) * NR;
     vf by[NV], bias[NV];
     UNROLL
     for (int j = 0; j < NV; j++) {
-        by[j] = vf_load(factor + j * VW);
+        by[j] = t->factor ? vf_load(t->factor + j * VW) : vf_set(1);
         bias[j] = e->bias ? vf_load(e->bias + t->col + j * VW) : vf_zero();
     }
     if (t->rows->scaled)
         EACH acc[i][j] = vf_mul(acc[i][j], vf_set(t->rows->back[i]));
     EACH acc[i][j] = vf_fma(acc[i][j], by[j], bias[j]);
+    if (t->add)
+        EACH acc[i][j] = vf_add(acc[i][j], vf_load(t->c + i * t->ldc + j * VW));
     if (e->residual) {
         const float *r = e->residual + t->row * e->residual_ld + t->col;
         EACH acc[i][j] = vf_add(acc[i][j], vf_load(r + i * e->residual_ld + j * VW));
@@ -133,15 +134,16 @@ VINLINE void finish(const cm_pairs_tile *t, int mr, vf acc[MR][NV])
 
 VINLINE void tile(const cm_pairs_tile *t, int mr)
 {
-    const float *b = t->b, *start = b + t->k * NR;
-    const bool usual = t->rows->usual || start[2 * NR] != 0;
+    const float *b = t->b;
+    const bool usual = t->rows->usual || !t->start;
     const int64_t paired = usual ? 0 : t->k / 4 * 4;
     lines a = {.apart = t->rows->apart};
     UNROLL
     for (int i = 0; i < mr; i += 3)
         a.p[i / 3] = t->rows->a + i * a.apart;
     vf acc[MR][NV];
-    EACH acc[i][j] = usual ? vf_zero() : vf_sub(vf_load(start + j * VW), vf_set(t->rows->pairs[i]));
+    EACH acc[i][j] =
+        usual ? vf_zero() : vf_sub(vf_load(t->start + j * VW), vf_set(t->rows->pairs[i]));
     asked q = {(const char *)t->c, t->ldc * 4, mr, t->e->residual};
     int64_t l = 0;
     for (; l + 8 <= paired; l += 8, b += 8 * NR) {
@@ -247,6 +249,29 @@ static void scale_columns(int64_t k, float *panel, const float *by, double *sums
     }
 }
 
+static void look_columns(int64_t k, const float *panel, float *squares_out, float *pairs)
+{
+    vf s[NV], p[NV];
+    UNROLL
+    for (int j = 0; j < NV; j++)
+        s[j] = p[j] = vf_zero();
+    for (int64_t l = 2; l + 2 <= k; l += 4) {
+        const float *b = panel + l * NR;
+        const vf sign = vf_set(l % 8 == 2 ? 1.0f : -1.0f);
+        UNROLL
+        for (int j = 0; j < NV; j++) {
+            vf x = vf_load(b + j * VW), y = vf_load(b + NR + j * VW);
+            s[j] = vf_fma(x, x, vf_fma(y, y, s[j]));
+            p[j] = vf_fma(vf_mul(sign, x), y, p[j]);
+        }
+    }
+    UNROLL
+    for (int j = 0; j < NV; j++) {
+        vf_store(squares_out + j * VW, s[j]);
+        vf_store(pairs + j * VW, p[j]);
+    }
+}
+
 const cm_pairs_kernel CM_LEVEL(cm_pairs_f32) = {
     {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6, tile_7, tile_8, tile_9, tile_10, tile_11,
      tile_12},
@@ -254,4 +279,5 @@ const cm_pairs_kernel CM_LEVEL(cm_pairs_f32) = {
     scale,
     squares,
     scale_columns,
+    look_columns,
 };

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * What the processor would answer with a fault ends the program with a sentence. With FAKE_TILES_COUNT=1 in the environment
- * it says at its end how often each instruction ran. */
+ * it says at its end how often each instruction ran, and how many of the lines that tiles came from a first-level
+ * cache would have held which sees nothing else: of FAKE_TILES_WAYS ways (12) of 4 KB. */
 #include "tiles.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@
 
 #include "base/cpu.h"
 
-enum { TILES = 8, ROWS = 16, ROW_BYTES = 64 };
+enum { TILES = 8, ROWS = 16, ROW_BYTES = 64, LINE = 64, SETS = 64, MOST_WAYS = 64 };
 
 typedef struct {
     int rows, bytes; /* 0: not configured */
@@ -45,7 +46,8 @@ static const char *const count_names[N_COUNTS] = {"configured", "zeroed", "loade
                                                   "multiplied"};
 static struct {
     atomic_ullong times[N_COUNTS], bytes[N_COUNTS];
-    atomic_ullong products; /* multiply-adds of bfloat16 or bytes */
+    atomic_ullong products;      /* multiply-adds of bfloat16 or bytes */
+    atomic_ullong lines, missed; /* of the cache, looked up; those that were not there */
 } counts;
 
 static void print_counts(void)
@@ -54,15 +56,47 @@ static void print_counts(void)
         fprintf(stderr, "tiles %-10s %12llu times %14llu bytes\n", count_names[i], counts.times[i],
                 counts.bytes[i]);
     fprintf(stderr, "products         %12llu\n", counts.products);
+    fprintf(stderr, "lines looked up  %12llu times, missed %12llu\n", counts.lines, counts.missed);
 }
 
 static bool counting;
+static int ways = 12;
 static __attribute__((constructor)) void begin_counting(void)
 {
     const char *wanted = getenv("FAKE_TILES_COUNT");
+    const char *size = getenv("FAKE_TILES_WAYS");
     counting = wanted && strcmp(wanted, "1") == 0;
     if (counting)
         atexit(print_counts);
+    if (size && atoi(size) > 0 && atoi(size) <= MOST_WAYS)
+        ways = atoi(size);
+}
+
+/* In each set the line that was used last comes first. */
+static bool look_up(uintptr_t line)
+{
+    static _Thread_local uintptr_t sets[SETS][MOST_WAYS];
+    uintptr_t *set = sets[line % SETS], moved = line;
+    for (int w = 0; w < ways; w++) {
+        uintptr_t here = set[w];
+        set[w] = moved;
+        if (here == line)
+            return true;
+        moved = here;
+    }
+    return false;
+}
+
+static void touch(const void *at, int bytes)
+{
+    if (!counting)
+        return;
+    for (uintptr_t i = (uintptr_t)at / LINE; i <= ((uintptr_t)at + (unsigned)bytes - 1) / LINE;
+         i++) {
+        atomic_fetch_add_explicit(&counts.lines, 1, memory_order_relaxed);
+        if (!look_up(i))
+            atomic_fetch_add_explicit(&counts.missed, 1, memory_order_relaxed);
+    }
 }
 
 static void did(count what, int bytes)
@@ -109,7 +143,7 @@ void fake_tile_release(void)
     unit.configured = false;
 }
 
-static tile *at(int i)
+static tile *tile_at(int i)
 {
     if (!unit.configured)
         wrong("tile %d is used, but nothing is configured", i);
@@ -122,25 +156,31 @@ static tile *at(int i)
 
 void fake_tile_zero(int i)
 {
-    tile *t = at(i);
+    tile *t = tile_at(i);
     memset(t->data, 0, sizeof t->data);
     did(ZERO, 0);
 }
 
 void fake_tile_load(int i, const void *from, int64_t stride)
 {
-    tile *t = at(i);
+    tile *t = tile_at(i);
     memset(t->data, 0, sizeof t->data);
-    for (int row = 0; row < t->rows; row++)
-        memcpy(t->data[row], (const char *)from + row * stride, (size_t)t->bytes);
+    for (int row = 0; row < t->rows; row++) {
+        const char *at = (const char *)from + row * stride;
+        memcpy(t->data[row], at, (size_t)t->bytes);
+        touch(at, t->bytes);
+    }
     did(LOAD, t->rows * t->bytes);
 }
 
 void fake_tile_store(int i, void *to, int64_t stride)
 {
-    const tile *t = at(i);
-    for (int row = 0; row < t->rows; row++)
-        memcpy((char *)to + row * stride, t->data[row], (size_t)t->bytes);
+    const tile *t = tile_at(i);
+    for (int row = 0; row < t->rows; row++) {
+        char *at = (char *)to + row * stride;
+        memcpy(at, t->data[row], (size_t)t->bytes);
+        touch(at, t->bytes);
+    }
     did(STORE, t->rows * t->bytes);
 }
 
@@ -148,7 +188,7 @@ void fake_tile_store(int i, void *to, int64_t stride)
 
 static void check_product(int to, int a, int b)
 {
-    const tile *c = at(to), *x = at(a), *y = at(b);
+    const tile *c = tile_at(to), *x = tile_at(a), *y = tile_at(b);
     if (to == a || to == b || a == b)
         wrong("a product of tiles %d = %d * %d: they must be three", to, a, b);
     if (c->bytes % 4 || x->bytes % 4 || c->rows != x->rows || c->bytes != y->bytes ||
@@ -189,8 +229,8 @@ void fake_tile_multiply_bf16(int to, int a, int b)
 {
     enum { ZERO_DENORMALS = 0x8040, MASKED_NEAREST = 0x1f80 };
     check_product(to, a, b);
-    tile *c = at(to);
-    const tile *x = at(a), *y = at(b);
+    tile *c = tile_at(to);
+    const tile *x = tile_at(a), *y = tile_at(b);
     unsigned before = _mm_getcsr();
     _mm_setcsr(MASKED_NEAREST | ZERO_DENORMALS);
     for (int m = 0; m < c->rows; m++) {
@@ -213,8 +253,8 @@ void fake_tile_multiply_bf16(int to, int a, int b)
 void fake_tile_multiply_int8(int to, int a, int b)
 {
     check_product(to, a, b);
-    tile *c = at(to);
-    const tile *x = at(a), *y = at(b);
+    tile *c = tile_at(to);
+    const tile *x = tile_at(a), *y = tile_at(b);
     for (int m = 0; m < c->rows; m++) {
         int32_t sums[ROW_BYTES / 4];
         memcpy(sums, c->data[m], sizeof sums);

@@ -95,6 +95,7 @@ def kept(path):
 
 
 def keep(path, everything):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as f:
         json.dump(everything, f)
 

@@ -104,7 +104,7 @@ void cm_cpu_conv_pairs_f32_pack(const cm_problem *p, const cm_knobs *k, int inpu
     int64_t panel = cm_pairs_panel(c->c_in);
     g->pack_b(c->c_in, c->c_out, from, stride[1], stride[0], to, panel);
     for (int64_t i = 0; i < panels_of(c); i++)
-        cm_pairs_pack(c->c_in, (float *)to + i * panel);
+        cm_pairs_pack(c->c_in, CM_PAIRS_SIZE, (float *)to + i * panel);
 }
 
 /* The workspace: the sum of two biases, then a copy of a strip's points for each thread. */

@@ -9,8 +9,9 @@
  * less memory and, where there are many threads to share its bandwidth, less time. */
 #include "base/size.h"
 #include "cpu/conv.h"
-#include "cpu/conv_winograd_plan.h"
+#include "cpu/conv_winograd_pairs.h"
 #include "cpu/epilogue.h"
+#include "cpu/pairs.h"
 
 static const char *reject(const cm_problem *p)
 {
@@ -64,7 +65,9 @@ static void pack_transformed(const packing *a, int64_t panel, int64_t c, int64_t
     const cm_winograd_plan *g = &a->g;
     const int64_t nr = g->product->nr;
     const int width = g->kernels->width;
-    float *u = a->to + (panel * g->positions * g->c_in + c) * nr;
+    float *u = a->to + panel * g->positions * g->u_panel + c * nr;
+    if (g->pairs) /* behind what follows the parts before */
+        u += c / g->part * cm_pairs_panel(0);
     for (int64_t o = 0; o < nr; o += width) {
         int64_t out = panel * nr + o;
         cm_winograd_weights w = {.w = a->from + (cm_min_i64(out, g->c_out - 1) * g->c_in + c) * 9,
@@ -73,7 +76,7 @@ static void pack_transformed(const packing *a, int64_t panel, int64_t c, int64_t
                                  .n = (int)cm_max_i64(0, cm_min_i64(width, g->c_out - out)),
                                  .u = u + o,
                                  .row = nr,
-                                 .position = g->c_in * nr};
+                                 .position = g->u_panel};
         g->kernels->weights[g->form](&w);
     }
 }
@@ -89,6 +92,19 @@ static void pack_raw(const packing *a, int64_t panel, int64_t c, int64_t n)
         const float *w = a->from + (cm_min_i64(out, g->c_out - 1) * g->c_in + c) * 9;
         for (int64_t i = 0; i < n * 9; i++)
             to[i * nr + o] = out < g->c_out ? w[i] : 0;
+    }
+}
+
+/* Pairs are packed by parts of sums: columns of one must be seen as a whole. */
+static void pack_parts(void *arg, int64_t begin, int64_t end)
+{
+    const packing *a = arg;
+    const cm_winograd_plan *g = &a->g;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t panel = i / g->parts, part = i % g->parts, c = part * g->part;
+        const int64_t n = cm_min_i64(g->part, g->c_in - c);
+        pack_transformed(a, panel, c, n);
+        cm_winograd_pairs_pack(g, n, a->to + panel * g->positions * g->u_panel + part * g->u_part);
     }
 }
 
@@ -108,7 +124,10 @@ static void pack(const cm_problem *p, const cm_knobs *k, const void *from, void 
 {
     packing a = {.g = cm_winograd_plan_of(p, k, m), .from = from, .to = to};
     int64_t chunks = (a.g.c_in + PACK_CHANNELS - 1) / PACK_CHANNELS;
-    cm_parallel(threads, a.g.panels * chunks, 1, pack_pieces, &a);
+    if (a.g.pairs)
+        cm_parallel(threads, a.g.panels * a.g.parts, 1, pack_parts, &a);
+    else
+        cm_parallel(threads, a.g.panels * chunks, 1, pack_pieces, &a);
 }
 
 typedef struct job {
@@ -135,13 +154,14 @@ static strip strip_at(const cm_winograd_plan *g, int64_t tile, int64_t end)
     return s;
 }
 
-/* V of tiles [begin, end); v is that of tile `begin`. */
-static void transform_input(const job *j, int64_t begin, int64_t end, float *v)
+/* Tiles [begin, end) to V, tile `begin` to row `at` of it. */
+static void transform_input(const job *j, int64_t begin, int64_t end, float *v, int64_t at)
 {
     const cm_winograd_plan *g = &j->g;
     const float *x = j->run->in[0];
     for (int64_t tile = begin; tile < end;) {
         strip s = strip_at(g, tile, end);
+        int64_t row = at + tile - begin;
         cm_winograd_input a = {.x = x + s.image * g->h * g->w * g->c_in,
                                .h = g->h,
                                .w = g->w,
@@ -149,10 +169,12 @@ static void transform_input(const job *j, int64_t begin, int64_t end, float *v)
                                .row = s.row * g->m - g->pad_y,
                                .col = s.col * g->m - g->pad_x,
                                .n = s.n,
-                               .v = v + (tile - begin) * g->v_tile,
+                               .v = v + row * g->v_tile,
                                .tile = g->v_tile,
                                .position = g->v_position};
         g->kernels->input[g->form](&a);
+        if (g->pairs)
+            cm_winograd_pairs_rows(g, row, s.n, v);
         tile += s.n;
     }
 }
@@ -229,18 +251,23 @@ static void multiply_raw(const job *j, int64_t panel, int64_t tiles, const float
     }
 }
 
-/* M of `tiles` tiles and one group of output channels. */
-static void multiply(const job *j, int64_t group, int64_t tiles, const float *v, const buffers *b)
+/* M of `tiles` tiles, from row `at` of V, and one group of output channels. */
+static void multiply(const job *j, int64_t group, int64_t at, int64_t tiles, const buffers *b)
 {
     const cm_winograd_plan *g = &j->g;
-    const int64_t first = group * g->group, size = g->c_in * g->product->nr;
+    const int64_t first = group * g->group, size = g->u_panel;
     const int64_t n = cm_min_i64(g->group, g->panels - first);
+    const float *v = b->v + at * g->v_tile;
     if (g->raw) {
         for (int64_t i = 0; i < n; i++)
             multiply_raw(j, first + i, tiles, v, b->u, b->m + i * g->product->nr);
         return;
     }
     const float *u = (const float *)j->run->in[1] + first * g->positions * size;
+    if (g->pairs) {
+        cm_winograd_pairs_multiply(g, at, tiles, b->v, n, u, b->m);
+        return;
+    }
     for (int64_t e = 0; e < g->positions; e++)
         for (int64_t i = 0; i < n; i++) {
             const float *panel = u + (i * g->positions + e) * size;
@@ -312,9 +339,9 @@ static void run_blocks(void *arg, int thread, int64_t begin, int64_t end)
     const buffers b = buffers_of(j, thread);
     for (int64_t i = begin; i < end; i++) {
         int64_t from = i * g->block, to = cm_min_i64(from + g->block, g->tiles);
-        transform_input(j, from, to, b.v);
+        transform_input(j, from, to, b.v, 0);
         for (int64_t group = 0; group < g->groups; group++) {
-            multiply(j, group, to - from, b.v, &b);
+            multiply(j, group, 0, to - from, &b);
             transform_output(j, group, from, to, b.m);
         }
     }
@@ -330,7 +357,7 @@ static void run_inputs(void *arg, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         int64_t row = i / strips * g->tiles_x;
         int64_t from = row + i % strips * size, to = cm_min_i64(from + size, row + g->tiles_x);
-        transform_input(j, from, to, (float *)j->run->workspace + from * g->v_tile);
+        transform_input(j, from, to, j->run->workspace, from);
     }
 }
 
@@ -349,7 +376,7 @@ static void run_groups(void *arg, int thread, int64_t begin, int64_t end)
         int64_t at = i - first * g->groups, group = at / blocks;
         int64_t from = (first + at % blocks) * g->block;
         int64_t to = cm_min_i64(from + g->block, g->tiles);
-        multiply(j, group, to - from, b.v + from * g->v_tile, &b);
+        multiply(j, group, from, to - from, &b);
         transform_output(j, group, from, to, b.m);
     }
 }

@@ -14,7 +14,7 @@ static float size_of(double square)
     return ldexpf(1, (exponent - 1) / 2);
 }
 
-void cm_pairs_pack(int64_t k, float *panel)
+void cm_pairs_pack(int64_t k, float size, float *panel)
 {
     const cm_pairs_kernel *kernel = &cm_pairs_f32__avx512;
     float scale[CM_PAIRS_NR], *behind = panel + k * CM_PAIRS_NR;
@@ -23,7 +23,7 @@ void cm_pairs_pack(int64_t k, float *panel)
     kernel->squares(k, panel, sums);
     for (int j = 0; j < CM_PAIRS_NR; j++) {
         float found = size_of(sums[j] / (double)k);
-        scale[j] = found > 0 ? CM_PAIRS_SIZE / found : 1;
+        scale[j] = found > 0 ? size / found : 1;
         finite = finite && isfinite(sums[j]);
     }
     kernel->scale_columns(k, panel, scale, sums);
@@ -40,6 +40,13 @@ static bool is_near(float square, float size)
     return square >= size * size / 16 && square <= size * size * 16;
 }
 
+float cm_pairs_back(float square, float size)
+{
+    if (is_near(square, size))
+        return 1;
+    return square > 0x1p-80f && square < 0x1p80f ? size_of(square) / size : 0;
+}
+
 void cm_pairs_rows_of(cm_pairs_rows *r, int m, int64_t k, const float *a, int64_t apart, float size,
                       bool copy, float *room)
 {
@@ -50,15 +57,11 @@ void cm_pairs_rows_of(cm_pairs_rows *r, int m, int64_t k, const float *a, int64_
     r->usual = r->scaled = false;
     kernel->look(m, k, a, apart, r->pairs, squares);
     for (int i = 0; i < m; i++) {
-        float square = squares[i] / (float)k;
-        r->back[i] = 1;
-        if (is_near(square, size))
-            continue;
-        float own = square > 0x1p-80f && square < 0x1p80f ? size_of(square) : 0;
-        r->usual = r->usual || own == 0;
-        r->scaled = true;
-        r->pairs[i] *= own > 0 ? size / own * (size / own) : 1;
-        r->back[i] = own > 0 ? own / size : 1;
+        float back = cm_pairs_back(squares[i] / (float)k, size);
+        r->usual = r->usual || back == 0;
+        r->scaled = r->scaled || back != 1;
+        r->back[i] = back > 0 ? back : 1;
+        r->pairs[i] *= 1 / r->back[i] * (1 / r->back[i]);
     }
     r->scaled = r->scaled && !r->usual;
     if (!r->scaled && !copy)

@@ -27,9 +27,10 @@ static inline int64_t cm_pairs_panel(int64_t k)
 {
     return (k + 3) * CM_PAIRS_NR;
 }
-/* Scales k rows of 32 weights, `panel`, and adds what belongs behind them. */
-void cm_pairs_pack(int64_t k, float *panel);
-static const float CM_PAIRS_SIZE = 0.5f; /* the root mean square that columns have then */
+/* Scales k rows of 32 weights, `panel`, so that columns have a root mean square of about `size`, a power of two, and
+ * adds what belongs behind them. */
+void cm_pairs_pack(int64_t k, float size, float *panel);
+static const float CM_PAIRS_SIZE = 0.5f; /* where rows may be of any size */
 static inline const float *cm_pairs_packed_start(int64_t k, const float *panel)
 {
     const float *behind = panel + k * CM_PAIRS_NR;
@@ -55,6 +56,9 @@ static inline int64_t cm_pairs_copied(int64_t k)
 {
     return (k + 15) / 16 * 16 + (k > 256 && (k + 15) / 16 % 32 == 0 ? 16 : 0);
 }
+/* For a row of a mean square, and columns whose root mean square is about `size`: what its elements are to be divided by and
+ * its results multiplied, a power of two; 1: nothing; 0: it is not fit for pairs. */
+float cm_pairs_back(float square, float size);
 /* m rows of k elements, `apart` from one to the next, for columns whose root mean square is about `size`. Those that must
  * be scaled, or all if `copy` says so, are copied to `room`, m times cm_pairs_copied(k) floats. */
 void cm_pairs_rows_of(cm_pairs_rows *r, int m, int64_t k, const float *a, int64_t apart, float size,
@@ -75,7 +79,8 @@ typedef struct cm_pairs_tile {
     const float *factor; /* what results are multiplied by; NULL: nothing */
     float *c;
     int64_t ldc;
-    bool add; /* onto what is in c */
+    bool add;  /* onto what is in c */
+    bool near; /* c is in the cache, so that it is not asked for */
     const cm_simple_epilogue *e;
     int64_t row, col; /* of c[0][0], as e counts them */
     const char

@@ -54,6 +54,7 @@ static void pads(void **state)
     check_sizes(1, 4, 6, 8, 33, "[0,2,3,0]");
     check_sizes(1, 1, 1, 8, 8, "[1,1,1,1]");
     check_sizes(1, 2, 3, 8, 8, "[5,4,6,7]"); /* tiles that see no input at all */
+    check_sizes(1, 2, 3, 100, 40, "[5,4,6,7]");
 }
 
 /* Enough tiles and channels that every way of dividing the work comes up. */
@@ -64,6 +65,8 @@ static void large(void **state)
     check_sizes(3, 14, 14, 64, 96, "[1,1,1,1]");
     check_sizes(1, 7, 7, 256, 192, "[1,1,1,1]");
     check_sizes(1, 70, 66, 8, 3, "[1,1,1,1]");
+    check_sizes(2, 13, 11, 130, 70, "[1,1,1,1]"); /* sums in parts that are not alike */
+    check_sizes(1, 9, 7, 600, 40, "[1,1,1,1]");
 }
 
 static void volume(void **state)

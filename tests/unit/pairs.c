@@ -43,7 +43,7 @@ static cm_pairs_rows multiply(int m, int64_t k, bool copy)
 {
     cm_pairs_rows rows;
     memcpy(packed, w, (size_t)(k * N) * sizeof *w);
-    cm_pairs_pack(k, packed);
+    cm_pairs_pack(k, CM_PAIRS_SIZE, packed);
     cm_pairs_rows_of(&rows, m, k, a, K, CM_PAIRS_SIZE, copy, room);
     cm_pairs_tile t = {.rows = &rows,
                        .k = k,

@@ -19,6 +19,7 @@ typedef struct data {
     float x[SIDE * SIDE * C_IN], w[C_OUT * C_IN * 9];
     float y[SIDE * SIDE * C_OUT];
     double want[SIDE * SIDE * C_OUT];
+    char way[64]; /* how y was made */
 } data;
 
 static uint32_t seed = 1;
@@ -59,6 +60,19 @@ static void fill_trained(data *d)
     }
 }
 
+/* Channels of all sizes, each one's weights as small as its inputs are large: the worst case for products by pairs. */
+static void fill_opposed(data *d)
+{
+    fill_random(d);
+    for (int c = 0; c < C_IN; c++) {
+        double size = exp(normal());
+        for (int i = 0; i < SIDE * SIDE; i++)
+            d->x[i * C_IN + c] = (float)(fmax(d->x[i * C_IN + c], 0) * size);
+        for (int i = 0; i < C_OUT * 9; i++)
+            d->w[(i / 9 * C_IN + c) * 9 + i % 9] /= (float)size;
+    }
+}
+
 static void reference(data *d)
 {
     memset(d->want, 0, sizeof d->want);
@@ -86,8 +100,8 @@ static void channels_last(cm_tensor *t, int64_t c)
     t->strides[3] = c;
 }
 
-/* raw: whether weights are transformed while running. */
-static void run(const cm_tactic *t, int level, bool raw, data *d)
+/* With setting `way` of the tactic's knobs; false: it has fewer. raw: whether weights are transformed while running. */
+static bool run(const cm_tactic *t, int level, bool raw, int way, data *d)
 {
     cm_tensor x = {0}, w = {0}, y = {0};
     int64_t dims[4] = {C_OUT, C_IN, 3, 3};
@@ -117,8 +131,13 @@ static void run(const cm_tactic *t, int level, bool raw, data *d)
                           .dilation = {1, 1, 1},
                           .pad = {0, 1, 1}};
     assert_null(t->reject(&p));
-    cm_knobs k[CM_MAX_KNOBS];
-    assert_true(t->knobs(&p, k) > 0);
+    cm_knobs all[CM_MAX_KNOBS], *k = &all[way];
+    int n = t->knobs(&p, all);
+    assert_true(n > 0);
+    if (way >= n)
+        return false;
+    snprintf(d->way, sizeof d->way, "knobs %d %d %d %d %d", k->v[0], k->v[1], k->v[2], k->v[3],
+             k->v[4]);
     void *packed = aligned_alloc(64, (t->pack_bytes(&p, k, 1) + 63) / 64 * 64);
     void *work = aligned_alloc(64, (t->workspace(&p, k) + 63) / 64 * 64);
     t->pack(&p, k, 1, d->w, packed, NULL);
@@ -131,6 +150,7 @@ static void run(const cm_tactic *t, int level, bool raw, data *d)
         assert_true(t->pack_bytes(&p, k, 1) <= (C_OUT + 63) * C_IN * 9 * sizeof(float));
     free(packed);
     free(work);
+    return true;
 }
 
 /* The largest error over the largest magnitude, and the root of the mean squares over that of the
@@ -149,49 +169,87 @@ static void errors(const data *d, double *most, double *typical)
     *typical = sqrt(squares / results);
 }
 
-static const struct {
+typedef struct bound {
     const char *name;
     double most, typical;
-} bounds[] = {
+} bound;
+
+static const bound bounds[] = {
     {"conv_winograd_f2", 2e-6, 1e-6},
     {"conv_winograd_f4", 1e-5, 4e-6},
     {"conv_winograd_f6", 5e-5, 1.5e-5},
 };
 
-static void check_errors(void (*fill)(data *d))
+static void check_bounds(const cm_tactic *t, const bound *within, int level, const char *way,
+                         const data *d)
+{
+    double most, typical;
+    errors(d, &most, &typical);
+    if (getenv("CAMEO_SHOW"))
+        print_message("%s level %d, %s: most %.1e, typical %.1e\n", t->name, level, way, most,
+                      typical);
+    assert_true(most < within->most);
+    assert_true(typical < within->typical);
+}
+
+static const cm_tactic *tactic_of(const char *name)
+{
+    for (int i = 0; i < cm_cpu_conv.n; i++)
+        if (strcmp(cm_cpu_conv.rows[i].name, name) == 0)
+            return &cm_cpu_conv.rows[i];
+    fail_msg("no %s", name);
+    return NULL;
+}
+
+/* promise: what is promised of any float32 answer, in place of what each form is held to. */
+static void check_errors(void (*fill)(data *d), const bound *promise)
 {
     data *d = malloc(sizeof *d);
     fill(d);
     reference(d);
-    for (int b = 0; b < CM_COUNT(bounds); b++)
-        for (int i = 0; i < cm_cpu_conv.n; i++) {
-            const cm_tactic *t = &cm_cpu_conv.rows[i];
-            if (strcmp(t->name, bounds[b].name) != 0)
-                continue;
-            for (int way = 0; way < 2 * ((int)cm_cpu_info()->isa + 1); way++) {
-                double most, typical;
-                run(t, way / 2, way % 2, d);
-                errors(d, &most, &typical);
-                if (getenv("CAMEO_SHOW"))
-                    print_message("%s level %d%s: most %.1e, typical %.1e\n", t->name, way / 2,
-                                  way % 2 ? " raw" : "", most, typical);
-                assert_true(most < bounds[b].most);
-                assert_true(typical < bounds[b].typical);
-            }
+    for (int b = 0; b < CM_COUNT(bounds); b++) {
+        const cm_tactic *t = tactic_of(bounds[b].name);
+        for (int level = 0; level <= (int)cm_cpu_info()->isa; level++) {
+            for (int way = 0; run(t, level, false, way, d); way++)
+                check_bounds(t, promise ? promise : &bounds[b], level, d->way, d);
+            run(t, level, true, 0, d);
+            check_bounds(t, promise ? promise : &bounds[b], level, "lean", d);
         }
+    }
     free(d);
 }
 
 static void random_data(void **state)
 {
     (void)state;
-    check_errors(fill_random);
+    check_errors(fill_random, NULL);
 }
 
 static void trained_data(void **state)
 {
     (void)state;
-    check_errors(fill_trained);
+    check_errors(fill_trained, NULL);
+}
+
+static void opposed_data(void **state)
+{
+    (void)state;
+    static const bound promise = {.most = 1e-4, .typical = 1e-5};
+    check_errors(fill_opposed, &promise);
+}
+
+static void check_near(const data *d, int at, int m)
+{
+    for (int y = 0; y < SIDE; y++)
+        for (int x = 0; x < SIDE; x++) {
+            bool near = abs(y - at) <= 1 && abs(x - at) <= 1;
+            bool tile = y / m >= (at - 1) / m && y / m <= (at + 1) / m && x / m >= (at - 1) / m &&
+                        x / m <= (at + 1) / m;
+            if (near)
+                assert_true(isnan(d->y[(y * SIDE + x) * C_OUT]));
+            else if (!tile)
+                assert_true(isfinite(d->y[(y * SIDE + x) * C_OUT]));
+        }
 }
 
 /* A NaN reaches every output that depends on it, and none beyond the tiles that hold those. */
@@ -202,22 +260,10 @@ static void nan_stays_near(void **state)
     fill_random(d);
     const int at = 9;
     d->x[(at * SIDE + at) * C_IN + 3] = NAN;
-    for (int i = 0; i < cm_cpu_conv.n; i++) {
-        const cm_tactic *t = &cm_cpu_conv.rows[i];
-        if (!strstr(t->name, "winograd"))
-            continue;
-        const int m = t->name[strlen(t->name) - 1] - '0';
-        run(t, t->level, false, d);
-        for (int y = 0; y < SIDE; y++)
-            for (int x = 0; x < SIDE; x++) {
-                bool near = abs(y - at) <= 1 && abs(x - at) <= 1;
-                bool tile = y / m >= (at - 1) / m && y / m <= (at + 1) / m &&
-                            x / m >= (at - 1) / m && x / m <= (at + 1) / m;
-                if (near)
-                    assert_true(isnan(d->y[(y * SIDE + x) * C_OUT]));
-                else if (!tile)
-                    assert_true(isfinite(d->y[(y * SIDE + x) * C_OUT]));
-            }
+    for (int b = 0; b < CM_COUNT(bounds); b++) {
+        const cm_tactic *t = tactic_of(bounds[b].name);
+        for (int way = 0; run(t, (int)cm_cpu_info()->isa, false, way, d); way++)
+            check_near(d, at, t->name[strlen(t->name) - 1] - '0');
     }
     free(d);
 }
@@ -226,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_data),
+        cmocka_unit_test(opposed_data),
         cmocka_unit_test(trained_data),
         cmocka_unit_test(nan_stays_near),
     };

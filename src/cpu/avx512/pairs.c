@@ -144,7 +144,7 @@ VINLINE void tile(const cm_pairs_tile *t, int mr)
     vf acc[MR][NV];
     EACH acc[i][j] =
         usual ? vf_zero() : vf_sub(vf_load(t->start + j * VW), vf_set(t->rows->pairs[i]));
-    asked q = {(const char *)t->c, t->ldc * 4, mr, t->e->residual};
+    asked q = {(const char *)t->c, t->ldc * 4, t->near ? 1 : mr, t->e->residual};
     int64_t l = 0;
     for (; l + 8 <= paired; l += 8, b += 8 * NR) {
         ask_next(t, mr, &q);

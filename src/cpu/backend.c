@@ -23,6 +23,12 @@ static const cm_tactic *tactics(cm_problem_kind kind, int *n)
 
 const cm_backend cm_backend_cpu = {"cpu", CM_DEVICE_CPU, tactics, cm_copy_strided};
 
+int64_t cm_cpu_l2_floats(void)
+{
+    int64_t bytes = cm_cpu_info()->l2_bytes;
+    return (bytes > 0 ? bytes : 256 << 10) / (int64_t)sizeof(float);
+}
+
 double cm_cpu_flops_per_ns(const cm_target *t)
 {
     switch (t->level) {

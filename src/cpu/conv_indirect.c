@@ -47,12 +47,6 @@ static int64_t tile_begin(const job *j, int64_t tile)
     return j->first + cm_gemm_tile_begin(j->pixels, j->tiles, tile);
 }
 
-static int64_t l2_floats(void)
-{
-    int64_t bytes = cm_cpu_info()->l2_bytes;
-    return (bytes > 0 ? bytes : 256 << 10) / 4;
-}
-
 const char *cm_cpu_conv_indirect_f32_reject(const cm_problem *p)
 {
     const cm_conv *c = &p->as.conv;
@@ -74,7 +68,7 @@ static double weights_ns(const cm_problem *p, const cm_gemm_f32_kernel *g)
     double floats = (double)cm_tensor_elems(p->in[1]);
     if (needs_stage(c, g))
         return floats * (double)cm_gemm_tiles(cm_conv_pixels(c), g->mr) / 32;
-    return floats / (double)c->groups > (double)l2_floats() / 2 ? floats / 5 : 0;
+    return floats / (double)c->groups > (double)cm_cpu_l2_floats() / 2 ? floats / 5 : 0;
 }
 
 /* Columns are computed in whole vectors; short sums spend their time on beginning and end, strips less. */
@@ -322,12 +316,13 @@ static void divide(job *j, int threads)
 {
     const cm_conv *c = j->c;
     int64_t whole = j->panel * j->panels;
-    j->panels_stay = whole <= l2_floats() / 2;
+    j->panels_stay = whole <= cm_cpu_l2_floats() / 2;
     j->stage = needs_stage(c, j->g);
     j->tiles = cm_gemm_tiles(j->pixels, j->g->mr);
-    j->block = cm_min_i64(POINTERS / (j->g->mr * j->taps), l2_floats() / 4 / (j->g->mr * j->c_in));
+    j->block =
+        cm_min_i64(POINTERS / (j->g->mr * j->taps), cm_cpu_l2_floats() / 4 / (j->g->mr * j->c_in));
     j->block = j->stage || j->block < 1 ? 1 : j->block;
-    int64_t results = j->sink->simple ? l2_floats() / 4 : STRIP_OUT;
+    int64_t results = j->sink->simple ? cm_cpu_l2_floats() / 4 : STRIP_OUT;
     j->strip = cm_min_i64(STRIP_IN / j->c_in, results / j->c_out) / j->g->mr;
     j->strip = j->panels_stay ? cm_max_i64(j->strip, 1) : j->block;
     int64_t pieces = threads > 1 ? 4 * threads : 1;

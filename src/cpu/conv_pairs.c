@@ -25,12 +25,6 @@ static const cm_gemm_f32_kernel *kernel(const cm_problem *p)
     return cm_gemm_f32_kernel_of(p->target.level);
 }
 
-static int64_t l2_floats(void)
-{
-    int64_t bytes = cm_cpu_info()->l2_bytes;
-    return (bytes > 0 ? bytes : 256 << 10) / 4;
-}
-
 const char *cm_cpu_conv_pairs_f32_reject(const cm_problem *p)
 {
     const cm_conv *c = &p->as.conv;
@@ -55,15 +49,16 @@ static int64_t rest_of(const cm_conv *c)
 
 static bool panels_stay(const cm_conv *c)
 {
-    return cm_pairs_panel(c->c_in) * panels_of(c) <= l2_floats() / 2;
+    return cm_pairs_panel(c->c_in) * panels_of(c) <= cm_cpu_l2_floats() / 2;
 }
 
 /* Tiles of a strip. */
 static int64_t strip_of(const cm_conv *c, bool simple)
 {
-    int64_t most = l2_floats() / 4 / c->c_in;
+    int64_t most = cm_cpu_l2_floats() / 4 / c->c_in;
     if (panels_stay(c))
-        most = cm_min_i64(STRIP_IN / c->c_in, (simple ? l2_floats() / 4 : STRIP_OUT) / c->c_out);
+        most = cm_min_i64(STRIP_IN / c->c_in,
+                          (simple ? cm_cpu_l2_floats() / 4 : STRIP_OUT) / c->c_out);
     return cm_max_i64(1, cm_min_i64(most / CM_PAIRS_MR, MOST_TILES));
 }
 

@@ -84,6 +84,9 @@ static inline double cm_cpu_piece_ns(double between_two, int threads)
     return threads > 4 ? 0.4 * between_two : between_two;
 }
 
+/* Of a core's second-level cache. */
+int64_t cm_cpu_l2_floats(void);
+
 /* Do n units split among threads without one that has a noticeable part more than others? */
 static inline bool cm_cpu_even(int64_t n, int64_t threads)
 {

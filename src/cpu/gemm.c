@@ -8,6 +8,7 @@
 #include "cpu/gemm.h"
 
 #include "base/cpu.h"
+#include "cpu/cpu.h"
 #include "cpu/gemm_impl.h"
 
 const cm_gemm_f32_kernel *cm_gemm_f32_kernel_of(int level)
@@ -19,12 +20,6 @@ const cm_gemm_f32_kernel *cm_gemm_f32_kernel_of(int level)
         [CM_ISA_AMX] = &cm_gemm_f32__avx512,
     };
     return table[level];
-}
-
-static int64_t l2_floats(void)
-{
-    int64_t bytes = cm_cpu_info()->l2_bytes;
-    return (bytes > 0 ? bytes : 256 << 10) / 4;
 }
 
 static int64_t div_up(int64_t a, int64_t b)
@@ -41,14 +36,14 @@ static int64_t least(int64_t a, int64_t b)
  * level. */
 static int64_t block_k(const cm_gemm_f32_kernel *g, int64_t k)
 {
-    int64_t most = l2_floats() / 4 / g->nr;
+    int64_t most = cm_cpu_l2_floats() / 4 / g->nr;
     most = most < 256 ? 256 : least(most, 1024);
     return k > most ? div_up(div_up(k, div_up(k, most)), 4) * 4 : k;
 }
 
 static int64_t block_m(const cm_gemm_f32_kernel *g, int64_t m, int64_t kc)
 {
-    int64_t most = l2_floats() / 2 / (kc > 0 ? kc : 1) / g->mr * g->mr;
+    int64_t most = cm_cpu_l2_floats() / 2 / (kc > 0 ? kc : 1) / g->mr * g->mr;
     if (most < g->mr)
         most = g->mr;
     return m > most ? div_up(div_up(m, div_up(m, most)), g->mr) * g->mr : m;
@@ -175,7 +170,7 @@ static void panel_by_panel(const block *b)
 {
     int64_t n = b->x->n, nr = b->g->nr;
     /* Panels between two calls of `done`: what is complete takes an eighth of the second level. */
-    int64_t group = l2_floats() / 8 / b->m / nr * nr;
+    int64_t group = cm_cpu_l2_floats() / 8 / b->m / nr * nr;
     if (group < nr)
         group = nr;
     for (int64_t j0 = 0; j0 < n; j0 += group) {
@@ -194,7 +189,7 @@ static void run_block(const block *b)
     if (b->form == PACKED_HERE)
         cm_gemm_f32_pack_a(b->g, b->m, b->kc, x->a + b->i * x->a_row + b->l * x->a_col, x->a_row,
                            x->a_col, x->scratch);
-    if (b->form != PACKED_HERE && x->n * b->kc <= l2_floats() / 2)
+    if (b->form != PACKED_HERE && x->n * b->kc <= cm_cpu_l2_floats() / 2)
         tile_by_tile(b);
     else
         panel_by_panel(b);

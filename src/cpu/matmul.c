@@ -13,7 +13,7 @@ static const cm_tactic rows[] = {
     CM_ROW(matmul_dot, GENERIC),
     CM_ROW(matmul_packed, GENERIC, BOTH(matmul_packed)),
     CM_ROW(matmul_strassen, AVX512, CM_HAS_WORKSPACE(matmul_strassen), CM_HAS_PACK(matmul_packed)),
-    CM_ROW(matmul_pairs, AVX512, CM_HAS_WORKSPACE(matmul_pairs), CM_HAS_PACK(matmul_packed)),
+    CM_ROW(matmul_by_pairs, AVX512, CM_HAS_WORKSPACE(matmul_by_pairs), CM_HAS_PACK(matmul_packed)),
     CM_ROW(matmul_left, GENERIC, BOTH(matmul_left)),
     CM_ROW(matmul_pair, GENERIC, CM_HAS_WORKSPACE(matmul_pair)),
     CM_ROW(matmul_amx, AMX, BOTH(matmul_amx)),

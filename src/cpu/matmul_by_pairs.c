@@ -1,4 +1,4 @@
-/* matmul_pairs.c -- products of many rows with constant weights by pairs: a quarter fewer multiplications (cpu/pairs.h).
+/* matmul_by_pairs.c -- products of many rows with constant weights by pairs: a quarter fewer multiplications (cpu/pairs.h).
  * SPDX-License-Identifier: Apache-2.0
  *
  * Weights are packed as matmul_packed packs them, so that both can have the same: rows are scaled to the size of the first
@@ -15,7 +15,7 @@ enum {
     MOST_TILES = 32   /* of a strip */
 };
 
-const char *cm_cpu_matmul_pairs_reject(const cm_problem *p)
+const char *cm_cpu_matmul_by_pairs_reject(const cm_problem *p)
 {
     cm_matmul_view v;
     const char *reason = cm_cpu_matmul_packed_reject(p);
@@ -37,12 +37,6 @@ typedef struct {
     int64_t threads, room;         /* room: floats of each */
 } layout;
 
-static int64_t l2_floats(void)
-{
-    int64_t bytes = cm_cpu_info()->l2_bytes;
-    return (bytes > 0 ? bytes : 256 << 10) / 4;
-}
-
 /* Strips are as large as the cache allows; threads share panels, or strips where there are enough. */
 static void lay_out(const cm_problem *p, layout *l)
 {
@@ -54,7 +48,7 @@ static void lay_out(const cm_problem *p, layout *l)
     l->threads = cm_max_i64(1, p->threads);
     l->panels = cm_ceil_div(s->n, CM_PAIRS_NR);
     l->tiles = cm_gemm_tiles(s->m, CM_PAIRS_MR);
-    int64_t most = cm_min_i64(l2_floats() / 2 / (row * CM_PAIRS_MR), MOST_TILES);
+    int64_t most = cm_min_i64(cm_cpu_l2_floats() / 2 / (row * CM_PAIRS_MR), MOST_TILES);
     l->strips = cm_ceil_div(l->tiles, cm_max_i64(1, most));
     l->strip = cm_ceil_div(l->tiles, l->strips);
     l->strips = cm_ceil_div(l->tiles, l->strip);
@@ -63,7 +57,7 @@ static void lay_out(const cm_problem *p, layout *l)
     l->room = cm_ceil_div(l->strip * CM_PAIRS_MR * row, 16) * 16;
 }
 
-size_t cm_cpu_matmul_pairs_workspace(const cm_problem *p, const cm_knobs *k)
+size_t cm_cpu_matmul_by_pairs_workspace(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
     layout l;
@@ -71,7 +65,7 @@ size_t cm_cpu_matmul_pairs_workspace(const cm_problem *p, const cm_knobs *k)
     return (size_t)(l.threads * l.room) * sizeof(float);
 }
 
-double cm_cpu_matmul_pairs_cost(const cm_problem *p, const cm_knobs *k)
+double cm_cpu_matmul_by_pairs_cost(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
     layout l;
@@ -203,7 +197,7 @@ static void some_units(void *arg, int thread, int64_t begin, int64_t end)
     }
 }
 
-cm_status cm_cpu_matmul_pairs_run(const cm_run *r)
+cm_status cm_cpu_matmul_by_pairs_run(const cm_run *r)
 {
     job j; /* not cleared: it is large */
     lay_out(r->p, &j.l);

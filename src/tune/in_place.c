@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tune/made_up.h"
+
 enum { RIVALS = 3, ROUNDS = 8, MOST_RUNS = 40, SAMPLES = ROUNDS * MOST_RUNS };
 #define NEAR     1.15 /* times the best alone: what is slower than that does not win in a network */
 #define CLEARLY  0.998 /* times the incumbent's: less is noise */
@@ -20,7 +22,7 @@ typedef struct {
 } contest;
 
 typedef struct {
-    int n, cap;
+    int n;
     contest *v;
 } contests;
 
@@ -40,21 +42,6 @@ static void note_rival(void *user, const cm_tactic *t, const char *reason, const
     x->n_rivals += x->n_rivals < RIVALS;
 }
 
-static cm_status add(cm_ctx *cx, contests *l, const contest *x)
-{
-    if (l->n == l->cap) {
-        int cap = l->cap ? 2 * l->cap : 64;
-        contest *v;
-        CM_NEW_N(cx, cx->scratch, v, cap, contest);
-        if (l->n)
-            memcpy(v, l->v, (size_t)l->n * sizeof *v);
-        l->v = v;
-        l->cap = cap;
-    }
-    l->v[l->n++] = *x;
-    return CM_OK;
-}
-
 static int by_time(const void *a, const void *b)
 {
     const contest *x = a, *y = b;
@@ -64,7 +51,9 @@ static int by_time(const void *a, const void *b)
 
 static cm_status find_contests(cm_ctx *cx, const cm_context *c, const cm_in_place *o, contests *l)
 {
-    for (int s = 0; s < cm_engine_n_steps(cm_context_engine(c)); s++) {
+    const int n_steps = cm_engine_n_steps(cm_context_engine(c));
+    CM_NEW_N(cx, cx->scratch, l->v, n_steps, contest);
+    for (int s = 0; s < n_steps; s++) {
         contest x = {.steps = 1};
         if (!cm_context_chosen(c, s, &x.problem, &x.chosen) || isnan(x.chosen.measured_ns))
             continue;
@@ -78,28 +67,11 @@ static cm_status find_contests(cm_ctx *cx, const cm_context *c, const cm_in_plac
         if (o->is_new(o->user, x.problem))
             cm_context_tactics(c, s, note_rival, &x);
         if (x.n_rivals)
-            CM_TRY(add(cx, l, &x));
+            l->v[l->n++] = x;
     }
     if (l->n)
         qsort(l->v, (size_t)l->n, sizeof *l->v, by_time);
     return CM_OK;
-}
-
-/* Numbers around zero; integers: zeros, which are good indices. */
-static void fill(const cm_tensor *t)
-{
-    size_t bytes;
-    uint32_t state = 1;
-    if (!cm_tensor_bytes(t, &bytes) || !bytes)
-        return;
-    if (!cm_dtype_is_float(t->dtype) || cm_dtype_is_sub_byte(t->dtype)) {
-        memset(t->data, 0, bytes);
-        return;
-    }
-    for (int64_t i = 0, n = cm_tensor_elems(t); i < n; i++) {
-        state = state * 1664525u + 1013904223u;
-        cm_set_f64(t->dtype, t->data, i, (double)(int32_t)state * 0x1p-31);
-    }
 }
 
 /* Bound, and run once: what it launches is recorded. */
@@ -111,7 +83,7 @@ static cm_status open_context(cm_ctx *cx, cm_engine *e, const cm_in_place *o, cm
         cm_tensor t;
         st = cm_context_input_memory(cx, *out, i, o->shapes[i].rank, o->shapes[i].dims, &t);
         if (st == CM_OK)
-            fill(&t);
+            cm_make_up(t.dtype, t.data, cm_extent_bytes(&t));
     }
     if (st == CM_OK)
         st = cm_context_run(cx, *out);

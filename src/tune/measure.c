@@ -7,19 +7,8 @@
 #include "tune/measure.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-/* Elements from the first to the last, whatever the strides. */
-static size_t extent_bytes(const cm_tensor *t)
-{
-    int64_t last = 0;
-    if (cm_tensor_elems(t) == 0)
-        return 0;
-    for (int a = 0; a < t->rank; a++)
-        last += (t->dims[a] - 1) * llabs(t->strides[a]);
-    return ((size_t)last + 1) * cm_dtype_size(t->dtype);
-}
+#include "tune/made_up.h"
 
 static void *block(cm_bench_data *d, size_t bytes)
 {
@@ -33,28 +22,16 @@ static void *block(cm_bench_data *d, size_t bytes)
     return p;
 }
 
-/* Numbers around zero; integers and what else there is: zeros, which are good indices. */
-static void fill(const cm_tensor *t, void *data, size_t bytes)
-{
-    uint32_t state = 1;
-    memset(data, 0, bytes);
-    int64_t n = (int64_t)(bytes / cm_dtype_size(t->dtype));
-    for (int64_t i = 0; i < n && t->dtype == CM_F32; i++) {
-        state = state * 1664525u + 1013904223u;
-        ((float *)data)[i] = (float)(int32_t)state * 0x1p-31f;
-    }
-}
-
 static bool give(cm_bench_data *d, const cm_tensor *t, const void **out)
 {
     if (t->data) { /* a constant, or known to shape arithmetic */
         *out = t->data;
         return true;
     }
-    size_t bytes = extent_bytes(t);
+    size_t bytes = cm_extent_bytes(t);
     void *p = block(d, bytes);
     if (p)
-        fill(t, p, bytes);
+        cm_make_up(t->dtype, p, bytes);
     *out = p;
     return p != NULL;
 }
@@ -70,7 +47,7 @@ bool cm_bench_data_init(cm_bench_data *d, const cm_allocator *allocator, const c
         good = !p->operands[i] || give(d, p->operands[i], &d->operands[i]);
     for (int o = 0; good && o < p->n_out; o++)
         if (p->out[o])
-            good = (d->out[o] = block(d, extent_bytes(p->out[o]))) != NULL;
+            good = (d->out[o] = block(d, cm_extent_bytes(p->out[o]))) != NULL;
     if (!good)
         cm_bench_data_deinit(d);
     return good;
@@ -121,7 +98,7 @@ double cm_measure(cm_bench_data *d, const cm_problem *p, const cm_candidate *c, 
         if (!p->in[i] || !p->constant[i])
             continue;
         size_t packed = t->pack_bytes ? t->pack_bytes(p, &c->knobs, i) : 0;
-        cold += cold_ns(packed ? packed : extent_bytes(p->in[i]));
+        cold += cold_ns(packed ? packed : cm_extent_bytes(p->in[i]));
         if (!packed)
             continue;
         void *to = block(d, packed);

@@ -3,8 +3,8 @@
 #include "tune/measure_device.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "tune/made_up.h"
 
 enum { RUNS = 10, ALIGN = 256, MOST_OPERANDS = 64, NOISE = 1 << 16 };
 
@@ -77,16 +77,6 @@ typedef struct {
     size_t workspace, fault, total;
 } places;
 
-static size_t extent_bytes(const cm_tensor *t)
-{
-    int64_t last = 0;
-    if (cm_tensor_elems(t) == 0)
-        return 0;
-    for (int a = 0; a < t->rank; a++)
-        last += (t->dims[a] - 1) * llabs(t->strides[a]);
-    return ((size_t)last + 1) * cm_dtype_size(t->dtype);
-}
-
 static size_t aligned(size_t bytes)
 {
     return (bytes + ALIGN) / ALIGN * ALIGN;
@@ -117,16 +107,16 @@ static void lay_out(const cm_problem *p, const cm_candidate *c, places *x)
             continue;
         bool constant = p->constant[i];
         x->packed[i] = constant && t->pack_bytes ? t->pack_bytes(p, &c->knobs, i) : 0;
-        x->in_bytes[i] = x->packed[i] ? x->packed[i] : extent_bytes(p->in[i]);
+        x->in_bytes[i] = x->packed[i] ? x->packed[i] : cm_extent_bytes(p->in[i]);
         x->copies[i] = constant ? copies_of(x->in_bytes[i]) : 1;
         x->in[i] = put(x, aligned(x->in_bytes[i]) * (size_t)x->copies[i]);
     }
     for (int i = 0; i < p->n_operands; i++)
         if (p->operands[i])
-            x->operands[i] = put(x, extent_bytes(p->operands[i]));
+            x->operands[i] = put(x, cm_extent_bytes(p->operands[i]));
     for (int o = 0; o < p->n_out; o++)
         if (p->out[o])
-            x->out[o] = put(x, extent_bytes(p->out[o]));
+            x->out[o] = put(x, cm_extent_bytes(p->out[o]));
     x->workspace = put(x, t->workspace ? t->workspace(p, &c->knobs) : 0);
 }
 
@@ -145,21 +135,16 @@ static cm_status reserve(cm_ctx *cx, cm_device_bench *b, size_t bytes)
     return CM_OK;
 }
 
-/* Numbers around zero, the same ones over and over; integers: zeros, which are good indices. */
+/* As cm_make_up has it; what is more than `noise` holds is copied by the device. */
 static cm_status fill(cm_ctx *cx, cm_device_bench *b, const cm_tensor *t, size_t at)
 {
     unsigned char noise[NOISE];
-    size_t bytes = extent_bytes(t), n = bytes < NOISE ? bytes : NOISE;
-    int64_t elems = (int64_t)(n / cm_dtype_size(t->dtype));
-    uint32_t state = 1;
+    size_t bytes = cm_extent_bytes(t), n = bytes < NOISE ? bytes : NOISE;
     if (!bytes)
         return CM_OK;
     if (!cm_dtype_is_float(t->dtype))
         return b->api->fill(cx, b->stream, b->memory + at, 0, bytes);
-    for (int64_t i = 0; i < elems; i++) {
-        state = state * 1664525u + 1013904223u;
-        cm_set_f64(t->dtype, noise, i, (double)(int32_t)state * 0x1p-31);
-    }
+    cm_make_up(t->dtype, noise, n);
     CM_TRY(b->api->upload(cx, b->stream, b->memory + at, noise, n));
     CM_TRY(b->api->wait(cx, b->stream));
     for (size_t done = n; done < bytes; done *= 2)

@@ -172,6 +172,27 @@ static void test_large(void **state)
     }
 }
 
+/* A scheme of fewer multiplications, at AVX-512: items, rows, sums and columns, with every program. What it adds up makes
+ * twice the error of plain sums. */
+static void check_fewer(const int64_t size[4], const char *tactic)
+{
+    int64_t items = size[0], m = size[1], k = size[2], n = size[3];
+    for (int program = -1; program < (int)CM_COUNT(programs); program++) {
+        product p = {.op = "MatMul",
+                     .attributes = "",
+                     .type = "f32",
+                     .k = k,
+                     .a = {3, {items, m, k}},
+                     .b = {2, {k, n}},
+                     .out = {3, {items, m, n}},
+                     .b_constant = true,
+                     .program = program};
+        check_sums(&p, 2e-6, 2, 0, tactic, cm_cpu_info()->isa >= CM_ISA_AVX512);
+        if (program < 1) /* a NaN stays in its row */
+            check_sums(&p, 2e-6, 2, 20000, tactic, false);
+    }
+}
+
 /* Strassen's scheme: odd and even halves of rows, several items, several blocks of rows and of sums. It multiplies sums of
  * two elements, of twice the square, and adds up to four such products: twice the error of plain sums. */
 static void test_strassen(void **state)
@@ -180,23 +201,8 @@ static void test_strassen(void **state)
     static const int64_t sizes[][4] = {{1, 56, 256, 71},   {1, 57, 258, 128},  {3, 61, 530, 64},
                                        {1, 128, 768, 576}, {1, 300, 512, 64},  {5, 257, 512, 97},
                                        {2, 64, 2100, 225}, {1, 197, 1030, 384}};
-    for (size_t i = 0; i < CM_COUNT(sizes); i++) {
-        for (int program = -1; program < (int)CM_COUNT(programs); program++) {
-            int64_t items = sizes[i][0], m = sizes[i][1], k = sizes[i][2], n = sizes[i][3];
-            product p = {.op = "MatMul",
-                         .attributes = "",
-                         .type = "f32",
-                         .k = k,
-                         .a = {3, {items, m, k}},
-                         .b = {2, {k, n}},
-                         .out = {3, {items, m, n}},
-                         .b_constant = true,
-                         .program = program};
-            check_sums(&p, 2e-6, 2, 0, "strassen", cm_cpu_info()->isa >= CM_ISA_AVX512);
-            if (program < 1) /* a NaN stays in its row */
-                check_sums(&p, 2e-6, 2, 20000, "strassen", false);
-        }
-    }
+    for (size_t i = 0; i < CM_COUNT(sizes); i++)
+        check_fewer(sizes[i], "strassen");
 }
 
 /* By pairs: rows of all tiles, sums that are no multiples of 8, columns that fill no panel, more rows than a strip has.
@@ -207,23 +213,8 @@ static void test_pairs(void **state)
     static const int64_t sizes[][4] = {{1, 24, 64, 64},    {1, 57, 67, 128},   {3, 61, 530, 71},
                                        {1, 128, 768, 320}, {1, 300, 512, 97},  {5, 257, 90, 95},
                                        {2, 64, 2101, 225}, {1, 197, 1030, 384}};
-    for (size_t i = 0; i < CM_COUNT(sizes); i++) {
-        for (int program = -1; program < (int)CM_COUNT(programs); program++) {
-            int64_t items = sizes[i][0], m = sizes[i][1], k = sizes[i][2], n = sizes[i][3];
-            product p = {.op = "MatMul",
-                         .attributes = "",
-                         .type = "f32",
-                         .k = k,
-                         .a = {3, {items, m, k}},
-                         .b = {2, {k, n}},
-                         .out = {3, {items, m, n}},
-                         .b_constant = true,
-                         .program = program};
-            check_sums(&p, 2e-6, 2, 0, "pairs", cm_cpu_info()->isa >= CM_ISA_AVX512);
-            if (program < 1) /* a NaN stays in its row */
-                check_sums(&p, 2e-6, 2, 20000, "pairs", false);
-        }
-    }
+    for (size_t i = 0; i < CM_COUNT(sizes); i++)
+        check_fewer(sizes[i], "pairs");
 }
 
 /* Axes in any order: batch, rows and columns by their letters. */

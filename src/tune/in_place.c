@@ -9,9 +9,10 @@
 #include "tune/made_up.h"
 
 enum { RIVALS = 3, ROUNDS = 8, MOST_RUNS = 40, SAMPLES = ROUNDS * MOST_RUNS };
-#define NEAR     1.15 /* times the best alone: what is slower than that does not win in a network */
-#define CLEARLY  0.998 /* times the incumbent's: less is noise */
-#define ROUND_NS 6e6   /* a side's turn */
+#define NEAR        1.15 /* times the best alone: what is slower than that does not win in a network */
+#define CLEARLY     0.998 /* times the incumbent's: less is noise */
+#define ROUND_NS    6e6   /* a side's turn */
+#define A_HAIR_LESS 0.9995
 
 /* A problem of the network, what was chosen for it, and who came near. */
 typedef struct {
@@ -26,12 +27,17 @@ typedef struct {
     contest *v;
 } contests;
 
+static bool same(const cm_candidate *a, const cm_candidate *b)
+{
+    return a->tactic == b->tactic && !memcmp(&a->knobs, &b->knobs, sizeof a->knobs);
+}
+
 static void note_rival(void *user, const cm_tactic *t, const char *reason, const cm_candidate *c)
 {
     contest *x = user;
     (void)t, (void)reason;
     if (!c || isnan(c->measured_ns) || c->measured_ns > NEAR * x->chosen.measured_ns ||
-        (c->tactic == x->chosen.tactic && !memcmp(&c->knobs, &x->chosen.knobs, sizeof c->knobs)))
+        same(c, &x->chosen))
         return;
     int at = x->n_rivals;
     for (; at > 0 && x->rivals[at - 1].measured_ns > c->measured_ns; at--)
@@ -123,10 +129,10 @@ static cm_status race(cm_ctx *cx, cm_context *const c[2], double ns[2])
     return CM_OK;
 }
 
-static cm_status set_time(cm_ctx *cx, const cm_in_place *o, const contest *x, const cm_candidate *c,
+static cm_status set_time(cm_ctx *cx, const cm_in_place *o, uint64_t problem, const cm_candidate *c,
                           double ns)
 {
-    return cm_timings_add(cx, o->table, x->problem, c->tactic->name, &c->knobs, ns);
+    return cm_timings_add(cx, o->table, problem, c->tactic->name, &c->knobs, ns);
 }
 
 /* The rival's time as the network shows it, on the side of the incumbent's that the contest decided for. */
@@ -134,7 +140,7 @@ static double time_in_place(const contest *x, const double ns[2], bool won)
 {
     double alone = x->chosen.measured_ns, shown = alone + (ns[1] - ns[0]) / x->steps;
     if (won)
-        return fmin(fmax(shown, alone / 2), alone * 0.9995);
+        return fmin(fmax(shown, alone / 2), alone * A_HAIR_LESS);
     return fmax(shown, alone * 1.0005);
 }
 
@@ -146,14 +152,14 @@ static cm_status hold(cm_ctx *cx, cm_engine *e, cm_in_place *o, contest *x,
     cm_ctx quiet = *cx;
     double ns[2];
     *held = false;
-    CM_TRY(set_time(cx, o, x, rival, x->chosen.measured_ns / 2));
+    CM_TRY(set_time(cx, o, x->problem, rival, x->chosen.measured_ns / 2));
     if (open_context(&quiet, e, o, &both[1]) != CM_OK || race(&quiet, both, ns) != CM_OK) {
         cm_context_destroy(both[1]);
-        return set_time(cx, o, x, rival, rival->measured_ns);
+        return set_time(cx, o, x->problem, rival, rival->measured_ns);
     }
     bool won = ns[1] < CLEARLY * ns[0];
     double shown = time_in_place(x, ns, won);
-    CM_TRY(set_time(cx, o, x, rival, shown));
+    CM_TRY(set_time(cx, o, x->problem, rival, shown));
     *held = true;
     o->tried++;
     o->changed += won;
@@ -163,6 +169,72 @@ static cm_status hold(cm_ctx *cx, cm_engine *e, cm_in_place *o, contest *x,
         x->chosen = *rival;
         x->chosen.measured_ns = shown;
     }
+    return CM_OK;
+}
+
+/* A problem for which the cost model would have chosen otherwise. */
+typedef struct {
+    uint64_t problem;
+    cm_candidate chosen, model;
+} difference;
+
+typedef struct {
+    int n;
+    difference *v;
+} differences;
+
+static cm_status find_differences(cm_ctx *cx, const cm_in_place *o, const cm_context *c,
+                                  const cm_context *model, differences *l)
+{
+    const int n_steps = cm_engine_n_steps(cm_context_engine(c));
+    CM_NEW_N(cx, cx->scratch, l->v, n_steps, difference);
+    for (int s = 0; s < n_steps; s++) {
+        difference d;
+        uint64_t other;
+        int i = 0;
+        if (!cm_context_chosen(c, s, &d.problem, &d.chosen) ||
+            !cm_context_chosen(model, s, &other, &d.model) || d.problem != other ||
+            same(&d.chosen, &d.model) || isnan(d.chosen.measured_ns) ||
+            !o->is_new(o->user, d.problem))
+            continue;
+        while (i < l->n && l->v[i].problem != d.problem)
+            i++;
+        if (i == l->n)
+            l->v[l->n++] = d;
+    }
+    return CM_OK;
+}
+
+/* All choices of the cost model against all that came of measuring alone: measuring must not make a network slower. If the
+ * model's win, the table has them for the best by a hair, and contests of single problems go on from there. A single
+ * difference is such a contest. */
+static cm_status hold_against_model(cm_ctx *cx, cm_engine *e, cm_in_place *o, cm_context **c)
+{
+    cm_context_options plain = *o->options;
+    cm_in_place by_model = *o;
+    cm_context *both[2] = {*c, NULL};
+    cm_ctx quiet = *cx;
+    differences l = {0};
+    double ns[2];
+    plain.timings = NULL;
+    by_model.options = &plain;
+    if (open_context(&quiet, e, &by_model, &both[1]) != CM_OK)
+        return CM_OK;
+    cm_status st = find_differences(cx, o, *c, both[1], &l);
+    bool held = st == CM_OK && l.n > 1 && race(&quiet, both, ns) == CM_OK;
+    cm_context_destroy(both[1]);
+    CM_TRY(st);
+    o->tried += held;
+    if (!held || ns[1] >= CLEARLY * ns[0])
+        return CM_OK;
+    for (int i = 0; i < l.n; i++) {
+        const difference *d = &l.v[i];
+        CM_TRY(set_time(cx, o, d->problem, &d->model, d->chosen.measured_ns * A_HAIR_LESS));
+    }
+    o->changed += l.n;
+    cm_context_destroy(*c);
+    if (open_context(&quiet, e, o, c) != CM_OK)
+        *c = NULL; /* what the table has stays right */
     return CM_OK;
 }
 
@@ -189,8 +261,10 @@ cm_status cm_tune_in_place(cm_ctx *cx, cm_engine *e, cm_in_place *o)
             return CM_OK;
     if (o->stop(o->user) || open_context(&quiet, e, o, &c) != CM_OK)
         return CM_OK;
-    cm_status st = find_contests(cx, c, o, &l);
-    if (st == CM_OK)
+    cm_status st = hold_against_model(cx, e, o, &c);
+    if (st == CM_OK && c)
+        st = find_contests(cx, c, o, &l);
+    if (st == CM_OK && c)
         st = hold_all(cx, e, o, &l, &c);
     cm_context_destroy(c);
     return st;

@@ -84,9 +84,8 @@ static double get(const fixture *f, const cm_candidate *c)
     return cm_timings_find(&f->table, f->problem, c->tactic->name, &c->knobs);
 }
 
-static void open_fixture(fixture *f, double top_ns, double sort_ns)
+static void open_network(fixture *f, const char *text, int rank, const int64_t *dims)
 {
-    const int64_t dims[] = {4, 40000};
     cm_network *g;
     cm_plan *plan;
     const cm_tensor *const *constants;
@@ -94,13 +93,13 @@ static void open_fixture(fixture *f, double top_ns, double sort_ns)
     cm_arena_init(&f->arena, NULL);
     cm_arena_init(&f->scratch, NULL);
     f->cx = (cm_ctx){.arena = &f->arena, .scratch = &f->scratch};
-    if (cm_network_parse(&f->cx, &f->arena, network, strlen(network), &g) != CM_OK ||
+    if (cm_network_parse(&f->cx, &f->arena, text, strlen(text), &g) != CM_OK ||
         cm_network_infer(&f->cx, g) != CM_OK ||
         cm_lower(&f->cx, &f->arena, g, &plan, &constants) != CM_OK ||
         cm_engine_open_lowered(&f->cx, plan, constants, &f->e) != CM_OK)
         fail_msg("%s", f->cx.message);
     for (int i = 0; i < 2; i++)
-        assert_true(cm_tensor_shape(&f->shapes[i], CM_F32, 2, dims));
+        assert_true(cm_tensor_shape(&f->shapes[i], CM_F32, rank, dims + i * rank));
     cm_timings_init(&f->table, NULL, &cuda);
     f->options = (cm_context_options){.threads = 1, .target = &cuda, .timings = &f->table};
     f->trials = (cm_in_place){.options = &f->options,
@@ -109,6 +108,11 @@ static void open_fixture(fixture *f, double top_ns, double sort_ns)
                               .is_new = is_new,
                               .stop = stop,
                               .user = f};
+}
+
+static void open_fixture(fixture *f, double top_ns, double sort_ns)
+{
+    open_network(f, network, 2, (const int64_t[]){4, 40000, 4, 40000});
     chosen(f);
     assert_non_null(f->top.tactic);
     assert_non_null(f->sort.tactic);
@@ -190,6 +194,76 @@ static void stopping_leaves_the_table_as_it_is(void **state)
     }
 }
 
+/* The tactic whose name is `user->name`, of a step. */
+typedef struct {
+    const char *name;
+    cm_candidate found;
+} lookup;
+
+static void look(void *user, const cm_tactic *t, const char *reason, const cm_candidate *c)
+{
+    lookup *l = user;
+    (void)reason;
+    if (c && !strcmp(t->name, l->name))
+        l->found = *c;
+}
+
+/* Of each step: the table has `parts` (three launches) for far better than `clusters` (one), which the cost model takes. */
+static void measure_both(fixture *f, cm_context *c, int step)
+{
+    cm_candidate model;
+    lookup parts = {"cuda_rows_in_parts", {0}};
+    assert_true(cm_context_chosen(c, step, &f->problem, &model));
+    assert_string_equal(model.tactic->name, "cuda_rows_in_clusters");
+    cm_context_tactics(c, step, look, &parts);
+    assert_non_null(parts.found.tactic);
+    set(f, &parts.found, 5000);
+    set(f, &model, 9000);
+}
+
+static bool all_are_new(void *user, uint64_t problem)
+{
+    (void)user, (void)problem;
+    return true;
+}
+
+static cm_context *bound(fixture *f)
+{
+    cm_context *c;
+    assert_int_equal(cm_context_create(&f->cx, f->e, &f->options, &c), CM_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(cm_context_set_shape(&f->cx, c, i, 4, f->shapes[i].dims), CM_OK);
+    assert_int_equal(cm_context_bind(&f->cx, c), CM_OK);
+    return c;
+}
+
+static void a_network_does_not_get_slower_by_measuring(void **state)
+{
+    static const char two[] = "x: f32[4,4,128,256]\nw: f32[4,4,64,256]\n@s = f32[4] {1, 2, 3, "
+                              "4}\n@b = f32[4] {1, 2, 3, 4}\n"
+                              "a = GroupNormalization(x, @s, @b) {num_groups=4}\n"
+                              "c = GroupNormalization(w, @s, @b) {num_groups=4}\nreturn a, c\n";
+    (void)state;
+    fixture f;
+    open_network(&f, two, 4, (const int64_t[]){4, 4, 128, 256, 4, 4, 64, 256});
+    f.trials.is_new = all_are_new;
+    cm_context *c = bound(&f);
+    for (int s = 0; s < 2; s++)
+        measure_both(&f, c, s);
+    cm_context_destroy(c);
+    hold_trials(&f);
+    assert_int_equal(f.trials.tried, 3); /* all at once, then each */
+    assert_int_equal(f.trials.changed, 2);
+    c = bound(&f);
+    for (int s = 0; s < 2; s++) {
+        cm_candidate now;
+        assert_true(cm_context_chosen(c, s, &f.problem, &now));
+        assert_string_equal(now.tactic->name, "cuda_rows_in_clusters");
+    }
+    cm_context_destroy(c);
+    close_fixture(&f);
+}
+
 static int find_driver(void **state)
 {
     char path[4096];
@@ -204,6 +278,7 @@ int main(void)
         cmocka_unit_test(who_is_slower_there_stays_out_and_the_table_says_so),
         cmocka_unit_test(what_is_far_away_or_not_new_is_not_tried),
         cmocka_unit_test(stopping_leaves_the_table_as_it_is),
+        cmocka_unit_test(a_network_does_not_get_slower_by_measuring),
     };
     return cmocka_run_group_tests_name("tune_in_place", tests, find_driver, NULL);
 }

@@ -128,6 +128,8 @@ static inline float cm_f16_to_f32(uint16_t h)
 }
 uint16_t cm_f64_to_f16(double x);
 uint16_t cm_f64_to_bf16(double x);
+/* Many at once, as the two above round; half: CM_F16 or CM_BF16. */
+void cm_f32_to_half(cm_dtype half, const float *src, int64_t n, uint16_t *dst);
 float cm_f8_to_f32(cm_dtype t, uint8_t code);
 /* `saturate`: overflow gives the largest finite value of that sign, as ONNX's Cast does by default;
  * else infinity or NaN as the type has it. F8E8M0 rounds up (towards the larger power), as ONNX's

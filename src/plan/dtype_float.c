@@ -115,6 +115,46 @@ uint16_t cm_f64_to_bf16(double x)
     return (uint16_t)encode(&bf16_format, x, false);
 }
 
+static inline uint32_t float_bits(float x)
+{
+    uint32_t b;
+    memcpy(&b, &x, sizeof b);
+    return b;
+}
+
+/* As cm_f64_to_f16, without its way over double. Beside a half, which has no smaller bits than 2^-24, the sum rounds denormals. */
+static inline uint16_t f16_of(float x)
+{
+    const uint32_t overflow = 0x47800000, normal = 0x38800000, inf = 0x7f800000,
+                   rebias = 112u << 23;
+    uint32_t b = float_bits(x), sign = b >> 16 & 0x8000, m = b & INT32_MAX;
+    if (m >= overflow)
+        m = m > inf ? f16_format.nan : f16_format.inf;
+    else if (m < normal)
+        m = float_bits(float_of(m) + 0.5f) - float_bits(0.5f);
+    else
+        m = (m - rebias + 0xfff + (m >> 13 & 1)) >> 13;
+    return (uint16_t)(m | sign);
+}
+
+static inline uint16_t bf16_of(float x)
+{
+    uint32_t b = float_bits(x), m = b & INT32_MAX;
+    if (m > 0x7f800000)
+        return (uint16_t)(bf16_format.nan | (b >> 16 & 0x8000));
+    return (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16);
+}
+
+void cm_f32_to_half(cm_dtype half, const float *src, int64_t n, uint16_t *dst)
+{
+    if (half == CM_F16)
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = f16_of(src[i]);
+    else
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = bf16_of(src[i]);
+}
+
 /* F8E8M0 is a power of two, 2^(code - 127); it has no zero and no sign. */
 static uint8_t encode_exponent(double x, bool saturate)
 {

@@ -297,6 +297,25 @@ static void every_numeric_type_keeps_small_integers(void **state)
     }
 }
 
+static void many_floats_round_as_one_does(void **state)
+{
+    (void)state;
+    /* Halves of f16's last bit are multiples of 2^12, of bf16's of 2^15: those and their neighbours, and a point between. */
+    static const int about[] = {-1, 0, 1, 1717};
+    for (uint64_t tie = 0; tie <= UINT32_MAX; tie += 1 << 12)
+        for (int k = 0; k < CM_COUNT(about); k++) {
+            uint32_t bits = (uint32_t)tie + (uint32_t)about[k];
+            float x;
+            uint16_t f16, bf16;
+            memcpy(&x, &bits, sizeof x);
+            cm_f32_to_half(CM_F16, &x, 1, &f16);
+            cm_f32_to_half(CM_BF16, &x, 1, &bf16);
+            if (f16 != cm_f64_to_f16(x) || bf16 != cm_f64_to_bf16(x))
+                fail_msg("%a (%08x): f16 %04x, wanted %04x; bf16 %04x, wanted %04x", (double)x,
+                         bits, f16, cm_f64_to_f16(x), bf16, cm_f64_to_bf16(x));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +329,7 @@ int main(void)
         cmocka_unit_test(doubles_are_truncated_and_wrapped_to_integers),
         cmocka_unit_test(integers_reach_floats_with_one_rounding),
         cmocka_unit_test(every_numeric_type_keeps_small_integers),
+        cmocka_unit_test(many_floats_round_as_one_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

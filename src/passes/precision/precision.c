@@ -17,6 +17,7 @@
  * numerics: answers move by what the small type rounds off. Does nothing unless asked.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -133,32 +134,34 @@ static bool is_kept(const job *j, const cm_node *n)
     return false;
 }
 
+/* The largest finite magnitude; what is not finite is so in every type. */
+static float largest_finite(const float *x, int64_t n)
+{
+    float largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        float a = fabsf(x[i]);
+        largest = a > largest && a <= FLT_MAX ? a : largest;
+    }
+    return largest;
+}
+
 /* Does a constant fit the small type? Those that do not become big. Every one is looked at once. */
 static cm_status check_constant(job *j, const cm_value *v)
 {
     cm_ctx *cx = j->rw->cx;
     const cm_tensor *t = v->constant;
-    double d[256];
+    uint16_t code;
     if (cm_map_has(&j->checked, v->name))
         return CM_OK;
     if (!cm_map_put(&j->checked, v->name, (void *)(uintptr_t)1))
         return cm_fail_memory(cx);
-    for (int64_t at = 0, n = cm_tensor_elems(t); at < n; at += CM_COUNT(d)) {
-        int64_t k = n - at < CM_COUNT(d) ? n - at : CM_COUNT(d);
-        cm_load_f64(CM_F32, (const float *)t->data + at, k, d);
-        for (int64_t i = 0; i < k; i++) {
-            unsigned char bytes[8];
-            if (!isfinite(d[i]))
-                continue;
-            cm_set_f64(j->small, bytes, 0, d[i]);
-            if (isfinite(cm_get_f64(j->small, bytes, 0)))
-                continue;
-            cm_log(cx, CM_LOG_INFO, "'%s' stays in f32: it holds %g, which %s cannot", v->name,
-                   d[i], cm_dtype_name(j->small));
-            return set_big(j, v);
-        }
-    }
-    return CM_OK;
+    float largest = largest_finite(t->data, cm_tensor_elems(t));
+    cm_f32_to_half(j->small, &largest, 1, &code);
+    if (isfinite(cm_get_f64(j->small, &code, 0)))
+        return CM_OK;
+    cm_log(cx, CM_LOG_INFO, "'%s' stays in f32: it holds %g, which %s cannot", v->name,
+           (double)largest, cm_dtype_name(j->small));
+    return set_big(j, v);
 }
 
 static cm_status small_constant(job *j, const cm_value *v, cm_value **out)
@@ -166,22 +169,17 @@ static cm_status small_constant(job *j, const cm_value *v, cm_value **out)
     cm_ctx *cx = j->rw->cx;
     cm_tensor *t;
     size_t bytes;
-    double d[256];
     CM_NEW(cx, j->g->arena, t, cm_tensor);
     *t = *v->constant;
     t->dtype = j->small;
     if (!cm_tensor_bytes(t, &bytes))
         return cm_fail(cx, CM_ERR_MODEL, "'%s' is too large", v->name);
-    unsigned char *to = cm_arena_alloc_n(j->g->arena, bytes ? bytes : 1, 1, 64, 0);
+    uint16_t *to = cm_arena_alloc_n(j->g->arena, bytes ? bytes : 1, 1, 64, 0);
     if (!to)
         return cm_fail_memory(cx);
     t->data = to;
     t->capacity_bytes = bytes;
-    for (int64_t at = 0, n = cm_tensor_elems(t); at < n; at += CM_COUNT(d)) {
-        int64_t k = n - at < CM_COUNT(d) ? n - at : CM_COUNT(d);
-        cm_load_f64(CM_F32, (const float *)v->constant->data + at, k, d);
-        cm_store_f64(j->small, d, k, to + (size_t)at * cm_dtype_size(j->small));
-    }
+    cm_f32_to_half(j->small, v->constant->data, cm_tensor_elems(t), to);
     CM_TRY(cm_network_add_constant(cx, j->g, v->name, t, out));
     (*out)->weight = v->weight;
     return CM_OK;

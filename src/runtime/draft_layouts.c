@@ -138,7 +138,43 @@ static void shun_reference(const cm_draft *d, cm_layout_step *l)
         l->cost[0][0] += 20 * best;
 }
 
-static cm_status describe(cm_preparing *p, cm_draft *d, cm_layout_step *l)
+/* Has the step no reason of its own to want anything channels-last? */
+static bool only_follows(cm_preparing *p, cm_draft *d)
+{
+    cm_problem problem;
+    if (d->s->op->traits & CM_VIEW)
+        return true;
+    cm_arena_mark mark = cm_arena_save(p->cx->scratch);
+    cm_draft_set_layouts(d, false, false);
+    bool formed = cm_form_problem(p->cx->scratch, d->s, d->sol->in, d->constant, d->outs,
+                                  &p->c->target, cm_threads_count(p->c->threads), &problem);
+    cm_arena_restore(p->cx->scratch, mark);
+    switch (formed ? problem.kind : CM_PROBLEM_EVALUATE) {
+    case CM_PROBLEM_EVALUATE:
+        return d->s->op->id != CM_OP_TRANSPOSE;
+    case CM_PROBLEM_ROWS:
+        return problem.as.rows.kind != CM_ROWS_GROUP_NORM && problem.as.rows.inner == 1;
+    case CM_PROBLEM_MATMUL:
+    case CM_PROBLEM_ATTENTION:
+    case CM_PROBLEM_POINTWISE:
+    case CM_PROBLEM_GATHER:
+    case CM_PROBLEM_ROTARY:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Encoders of text are of such steps alone: three of four choices, and of what tuning measures, are saved there. */
+static bool nobody_wants_channels_last(cm_preparing *p)
+{
+    for (int i = 0; i < p->n; i++)
+        if (!only_follows(p, &p->drafts[i]))
+            return false;
+    return true;
+}
+
+static cm_status describe(cm_preparing *p, cm_draft *d, bool only_plain, cm_layout_step *l)
 {
     const cm_plan_step *step = d->s->plan;
     cm_arena *a = p->cx->scratch;
@@ -171,7 +207,8 @@ static cm_status describe(cm_preparing *p, cm_draft *d, cm_layout_step *l)
         else
             may_out = false;
     }
-    may_out = may_out && l->n_out > 0;
+    may_in = may_in && !only_plain;
+    may_out = may_out && l->n_out > 0 && !only_plain;
     for (int m = 0; m < 2; m++)
         for (int o = 0; o < 2; o++)
             l->cost[m][o] = (m && !may_in) || (o && !may_out) ? INFINITY : mode_cost(p, d, m, o);
@@ -188,9 +225,9 @@ cm_status cm_draft_layouts(cm_preparing *p, unsigned char *labels, unsigned char
     CM_NEW_N(p->cx, p->cx->scratch, some, p->n, cm_layout_step);
     CM_NEW_N(p->cx, p->cx->scratch, where, p->n, int);
     CM_NEW_N(p->cx, p->cx->scratch, chosen, p->n, unsigned char);
-    bool any = false;
+    bool any = false, only_plain = nobody_wants_channels_last(p);
     for (int i = 0; i < p->n; i++) {
-        CM_TRY(describe(p, &p->drafts[i], &steps[i]));
+        CM_TRY(describe(p, &p->drafts[i], only_plain, &steps[i]));
         const cm_layout_step *l = &steps[i];
         any = any || l->cost[0][1] < INFINITY || l->cost[1][1] < INFINITY;
         if (l->n_in + l->n_out) {

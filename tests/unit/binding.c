@@ -30,12 +30,11 @@ typedef struct {
     float x[MOST_ROWS * COLUMNS];
 } fixture;
 
-static void open_text(fixture *f, const char *text, const cm_target *target)
+static void open_with(fixture *f, const char *text, const cm_context_options *o)
 {
     cm_network *g;
     cm_plan *plan;
     const cm_tensor *const *constants;
-    const cm_context_options o = {.threads = 1, .target = target};
     memset(f, 0, sizeof *f);
     cm_arena_init(&f->arena, NULL);
     cm_arena_init(&f->scratch, NULL);
@@ -44,10 +43,15 @@ static void open_text(fixture *f, const char *text, const cm_target *target)
         cm_network_infer(&f->cx, g) != CM_OK ||
         cm_lower(&f->cx, &f->arena, g, &plan, &constants) != CM_OK ||
         cm_engine_open_lowered(&f->cx, plan, constants, &f->e) != CM_OK ||
-        cm_context_create(&f->cx, f->e, &o, &f->c) != CM_OK)
+        cm_context_create(&f->cx, f->e, o, &f->c) != CM_OK)
         fail_msg("%s", f->cx.message);
     for (int i = 0; i < MOST_ROWS * COLUMNS; i++)
         f->x[i] = (float)(i % 13) - 6;
+}
+
+static void open_text(fixture *f, const char *text, const cm_target *target)
+{
+    open_with(f, text, &(cm_context_options){.threads = 1, .target = target});
 }
 
 static void open_network(fixture *f, const cm_target *target)
@@ -254,6 +258,38 @@ static void other_pointers_change_the_graph(void **state)
     close_network(&f);
 }
 
+static void count_problem(void *user, uint64_t signature, const cm_problem *p, cm_candidate *list,
+                          int n, cm_threads *threads)
+{
+    (void)signature, (void)p, (void)list, (void)n, (void)threads;
+    ++*(int *)user;
+}
+
+/* How often a tactic is chosen while x: f32[2,16,32] is bound: once for each layout of a step. */
+static int choices_of(const char *text)
+{
+    fixture f;
+    int n = 0;
+    const cm_context_options o = {.threads = 1, .tune = count_problem, .tune_user = &n};
+    open_with(&f, text, &o);
+    assert_int_equal(cm_context_set_shape(&f.cx, f.c, 0, 3, (int64_t[]){2, 16, 32}), CM_OK);
+    if (cm_context_bind(&f.cx, f.c) != CM_OK)
+        fail_msg("%s", f.cx.message);
+    close_network(&f);
+    return n;
+}
+
+static void channels_last_is_asked_for_where_a_step_may_want_it(void **state)
+{
+    (void)state;
+    assert_int_equal(choices_of("x: f32[2,16,32]\na = Abs(x)\n"
+                                "b = Softmax(a)\ny = Exp(b)\nreturn y\n"),
+                     3);
+    assert_true(choices_of("x: f32[2,16,32]\na = Softmax(x)\n"
+                           "b = Transpose(a) {perm=[0,2,1]}\ny = Exp(b)\nreturn y\n") > 3);
+    assert_true(choices_of("x: f32[2,16,32]\na = Abs(x)\ny = Softmax(a) {axis=1}\nreturn y\n") > 2);
+}
+
 static int find_driver(void **state)
 {
     char path[4096];
@@ -275,6 +311,7 @@ int main(void)
         cmocka_unit_test(elements_that_vary_are_not_bound_for_ever),
         cmocka_unit_test(graphs_are_made_once_for_a_shape),
         cmocka_unit_test(other_pointers_change_the_graph),
+        cmocka_unit_test(channels_last_is_asked_for_where_a_step_may_want_it),
     };
     return cmocka_run_group_tests_name("binding", tests, find_driver, NULL);
 }

@@ -1,8 +1,8 @@
 /* conv_depthwise.c -- convolutions of each channel with its own window, channels innermost.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An output row of at most CHUNK channels is one unit of work: the rows of its window are found once, then
- * the kernel slides along them. Chunks keep the weights and a few input rows in the first cache.
+ * An output row of at most CHUNK channels is one unit of work, or two where there is a kernel for that: the rows of
+ * its window are found once, then the kernel slides along them. Chunks keep the weights and a few input rows in the first cache.
  * Packed weights: [kernel position][channels rounded up to LANES]. */
 #include <string.h>
 
@@ -14,12 +14,14 @@
 enum { LANES = 16, CHUNK = 256, PIECE = 28 };
 
 typedef void (*row_fn)(const cm_depthwise_row *a);
+typedef void (*pair_fn)(const cm_depthwise_pair *a);
 
 typedef struct {
     const cm_conv *c;
     const float *x, *w;
     float *y; /* NULL: the output is not float32 */
     row_fn kernel;
+    pair_fn pair; /* NULL: rows one by one */
     const cm_conv_sink *sink;
     int64_t chunks, chunk; /* of channels */
     int64_t first, rows;   /* rows of the output to be done */
@@ -146,6 +148,46 @@ static void one_row(const job *j, int64_t row, int64_t c0, cm_depthwise_row *a)
     j->kernel(a);
 }
 
+/* Output rows `row` and the next, channels [c0, c0 + channels). False: one of them is of another image or not there. */
+static bool two_rows(const job *j, int64_t row, int64_t last, int64_t c0, int64_t channels)
+{
+    const cm_conv *c = j->c;
+    const cm_simple_epilogue *e = &j->sink->e;
+    int64_t y = row % c->out[1], n = row / c->out[1], width = c->out[2];
+    if (!j->pair || row + 1 >= last || y + 1 >= c->out[1])
+        return false;
+    bool whole = j->sink->simple;
+    float buffer[2][PIECE * CHUNK];
+    cm_depthwise_pair a = {.w = j->w + c0,
+                           .bias = e->bias ? e->bias + c0 : NULL,
+                           .x_ld = c->c_in,
+                           .w_ld = padded(c->c_in),
+                           .y_ld = j->y ? c->c_in : CHUNK,
+                           .channels = channels,
+                           .in = c->in[2],
+                           .kernel = c->kernel[2],
+                           .stride = c->stride[2],
+                           .pad = c->pad[2],
+                           .lo = e->lo,
+                           .hi = e->hi};
+    for (int64_t r = 0; r < a.kernel + a.stride; r++) {
+        int64_t iy = y * c->stride[1] - c->pad[1] + r;
+        bool inside = iy >= 0 && iy < c->in[1];
+        a.x[r] = inside ? j->x + (n * c->in[1] + iy) * c->in[2] * c->c_in + c0 : NULL;
+    }
+    for (int64_t at = 0; at < width; at = a.end) {
+        a.begin = at;
+        a.end = whole ? width : cm_min_i64(at + PIECE, width);
+        for (int64_t q = 0; q < 2; q++)
+            a.y[q] = j->y ? j->y + ((row + q) * width + at) * a.y_ld + c0 : buffer[q];
+        j->pair(&a);
+        for (int64_t q = 0; !whole && q < 2; q++)
+            cm_epilogue_tile(&j->sink->plan, (row + q) * width + at, c0, a.end - at, channels,
+                             a.y[q], a.y_ld);
+    }
+    return true;
+}
+
 /* Chunks of channels of bands. */
 static void some_chunks(void *arg, int64_t begin, int64_t end)
 {
@@ -167,8 +209,13 @@ static void some_chunks(void *arg, int64_t begin, int64_t end)
         int64_t band = u / j->chunks, c0 = u % j->chunks * j->chunk;
         a.channels = c->c_in - c0 < j->chunk ? c->c_in - c0 : j->chunk;
         a.bias = e->bias ? e->bias + c0 : NULL;
-        for (int64_t i = band * j->rows / j->bands; i < (band + 1) * j->rows / j->bands; i++)
-            one_row(j, j->first + i, c0, &a);
+        int64_t last = j->first + (band + 1) * j->rows / j->bands;
+        for (int64_t i = j->first + band * j->rows / j->bands; i < last; i++) {
+            if (two_rows(j, i, last, c0, a.channels))
+                i++;
+            else
+                one_row(j, i, c0, &a);
+        }
     }
 }
 
@@ -177,6 +224,17 @@ static row_fn kernel_for(int level)
     return level >= CM_ISA_AVX512 ? cm_cpu_depthwise_row_f32__avx512
            : level == CM_ISA_AVX2 ? cm_cpu_depthwise_row_f32__avx2
                                   : cm_cpu_depthwise_row_f32__generic;
+}
+
+/* For rows two by two. */
+static pair_fn pair_for(const cm_conv *c, int level, const cm_simple_epilogue *e)
+{
+    int64_t k = c->kernel[2], s = c->stride[2];
+    bool square = c->kernel[0] == 1 && c->kernel[1] == k && c->stride[1] == s && c->in[0] == 1 &&
+                  c->dilation[1] == 1 && c->dilation[2] == 1;
+    if (level < CM_ISA_AVX512 || !square || (k != 3 && k != 5) || s > 2 || e->residual)
+        return NULL;
+    return c->pad[2] <= k - s && c->in[2] >= k ? cm_cpu_depthwise_pair_f32__avx512 : NULL;
 }
 
 cm_status cm_cpu_conv_depthwise_f32_run(const cm_run *r)
@@ -199,6 +257,7 @@ void cm_cpu_conv_depthwise_f32_band(const cm_run *r, int64_t begin, int64_t end)
              .first = begin,
              .rows = end - begin};
     cm_conv_sink_init(&sink, r, r->workspace);
+    j.pair = pair_for(c, p->target.level, &sink.e);
     if (cm_conv_packs_in_run(p)) {
         float *packed = (float *)((char *)r->workspace + bias_bytes(c));
         cm_cpu_conv_depthwise_f32_pack(p, r->k, 1, r->in[1], packed, r->threads);

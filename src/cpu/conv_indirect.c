@@ -189,7 +189,7 @@ static void one_strip(const job *j, const unit *u, int64_t pixel, int64_t m, int
     t.rows = &x;
     t.rows_apart = j->c->c_in;
     t.e = &j->sink->e;
-    t.tiles = t.n % g->strip_step ? 0 : m / g->mr;
+    t.tiles = t.n % g->strip_step || t.k == 0 ? 0 : m / g->mr;
     if (t.tiles)
         g->strip(&t);
     for (int64_t i = t.tiles * g->mr, rows; i < m; i += rows) {

@@ -258,7 +258,7 @@ static int64_t strip_tiles(const job *j, const piece *q, const float *const *sou
 {
     const cm_conv *c = j->c;
     const form *f = &j->f;
-    if (f->chunk < f->lines || f->c_out % j->g->strip_step)
+    if (f->chunk < f->lines || f->c_out % j->g->strip_step || f->runs * f->k == 0)
         return 0;
     for (int64_t i = 0; i < f->lines; i++)
         if (!source[i])

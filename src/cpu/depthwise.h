@@ -27,6 +27,19 @@ typedef struct cm_depthwise_row {
     float lo, hi;
 } cm_depthwise_row;
 
+/* Two rows of the output at once, one under the other: windows of 3 x 3 or 5 x 5, 1 or 2 apart, no wider than their padding
+ * on the left allows (pad <= kernel - stride); w is packed whole, [kernel row][kernel column]. */
+typedef struct cm_depthwise_pair {
+    const float *x[7]; /* kernel + stride input rows; NULL: outside */
+    const float *w, *bias;
+    float *y[2];
+    int64_t x_ld, w_ld, y_ld;
+    int64_t channels, in;
+    int64_t begin, end;
+    int64_t kernel, stride, pad;
+    float lo, hi;
+} cm_depthwise_pair;
+
 /* One channel of a row-major depthwise convolution, from a plane with its padding written out
  * (conv_copied.h): column i of row r is
  *     min(hi, max(lo, bias + residual + sum over t < taps of w[t] * x[r * x_row + shift[t] + i])).
@@ -49,5 +62,6 @@ void cm_cpu_depthwise_plane_f32__avx512(const cm_depthwise_plane *a);
 void cm_cpu_depthwise_row_f32__generic(const cm_depthwise_row *a);
 void cm_cpu_depthwise_row_f32__avx2(const cm_depthwise_row *a);
 void cm_cpu_depthwise_row_f32__avx512(const cm_depthwise_row *a);
+void cm_cpu_depthwise_pair_f32__avx512(const cm_depthwise_pair *a);
 
 #endif

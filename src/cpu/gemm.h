@@ -58,7 +58,8 @@ typedef struct cm_gemm_f32_kernel {
     cm_gemm_tile_fn packed[CM_GEMM_MAX_MR + 1];
     cm_gemm_tile_fn shifted[CM_GEMM_MAX_MR + 1]; /* A packed, rows of B anywhere; one run */
     cm_gemm_tile_fn lined[CM_GEMM_MAX_MR + 1];   /* A by runs, its rows equally far apart */
-    /* `tiles` lined tiles of mr rows: n a multiple of strip_step; alpha 1, add false, e not NULL. */
+    /* `tiles` lined tiles of mr rows: n a multiple of strip_step; runs and k not 0; ldb nr; alpha 1, add false, e not
+     * NULL. */
     cm_gemm_tile_fn strip;
     int strip_step;
     /* Few rows, of one run, by wide_panels[m] panels at once: several streams from memory, which then

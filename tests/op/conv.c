@@ -7,6 +7,7 @@
  * up to k = 5000. An activation may bring the output's scale down to 1 from sums of about sqrt(k): then an
  * error of k * 2^-24, with a factor of two above it. */
 #include "base/cpu.h"
+#include "base/size.h"
 #include "op/harness.h"
 
 static uint32_t seed = 1;
@@ -165,6 +166,29 @@ static void depthwise(void **state)
         ran += check_shape(&s, "_f32", 1e-5, i % 16 == 0 ? 50 : 0);
     }
     assert_true(ran > 4000);
+}
+
+/* Square windows that are done two rows at a time: borders of all widths on each side, odd and even rows, vectors that are
+ * not full, more channels than a chunk has, rows longer than a piece. */
+static void depthwise_squares(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (int i = 0; i < 400; i++) {
+        shape s = random_shape(2);
+        int64_t k = pick(0, 1) ? 3 : 5, stride = pick(1, 2);
+        s.groups = s.c_in = s.c_out = pick(0, 3) ? pick(1, 40) : pick(250, 300);
+        for (int d = 0; d < 2; d++) {
+            s.kernel[d] = k;
+            s.stride[d] = stride;
+            s.dilation[d] = 1;
+            s.begin[d] = pick(0, 2) ? k / 2 : pick(0, k);
+            s.end[d] = pick(0, 2) ? k / 2 : pick(0, k);
+            s.in[d] = cm_max_i64(pick(1, s.c_in > 40 ? 9 : d ? 70 : 13), k - s.begin[d] - s.end[d]);
+        }
+        ran += check_shape(&s, "conv_depthwise_f32", 1e-5, i % 4 == 0 ? 200 : 0);
+    }
+    assert_true(ran > 1000);
 }
 
 static void dense(void **state)
@@ -423,11 +447,20 @@ int main(int argc, char **argv)
     if (argc > 1) /* one family */
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(depthwise),        cmocka_unit_test(dense),  cmocka_unit_test(unusual),
-        cmocka_unit_test(transposed),       cmocka_unit_test(forms),  cmocka_unit_test(halves),
-        cmocka_unit_test(depthwise_halves), cmocka_unit_test(points), cmocka_unit_test(products),
-        cmocka_unit_test(strassen),         cmocka_unit_test(pairs),  cmocka_unit_test(apart),
+        cmocka_unit_test(depthwise),
+        cmocka_unit_test(dense),
+        cmocka_unit_test(unusual),
+        cmocka_unit_test(transposed),
+        cmocka_unit_test(forms),
+        cmocka_unit_test(halves),
+        cmocka_unit_test(depthwise_halves),
+        cmocka_unit_test(points),
+        cmocka_unit_test(products),
+        cmocka_unit_test(strassen),
+        cmocka_unit_test(pairs),
+        cmocka_unit_test(apart),
         cmocka_unit_test(bfloat16),
+        cmocka_unit_test(depthwise_squares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,8 +183,8 @@ const cm_cli_verb cm_verb_test_onnx = {
         "for\n"
         "every failure and every skip, and last the counts. Exit code 1 when a case failed.\n"
         "On a GPU also the share of cases and of nodes that ran there, by family, with the\n"
-        "operators that never did (--list names those of each case); for a class of GPUs (sm_90)\n"
-        "kernels are compiled, and nothing runs.\n"
+        "operators that never did (--list names those of each case, and why); for a class of GPUs\n"
+        "(sm_90) kernels are compiled, and nothing runs.\n"
         "Element types coarser than float32 are allowed two units in the last place; outputs that\n"
         "hang on a random generator are checked for type, shape and range.",
     .examples = "  cameo test-onnx onnx/backend/test/data/node\n"

@@ -32,7 +32,7 @@ typedef struct cm_test_result {
     _Atomic int outcome;
     cm_test_count count;
     char line[500];
-    char fell[200]; /* operators of the nodes that a device left to the CPU */
+    char fell[700]; /* operators of the nodes that a device left to the CPU, and why */
 } cm_test_result;
 
 typedef struct cm_test_worker {

@@ -40,10 +40,34 @@ static whereabouts where_runs(const cm_plan_step *step, const cm_layer_facts *f)
     return f->idle ? ABSENT : f->away ? AWAY : kept ? KEPT : FELL;
 }
 
-static cm_status note(cm_ctx *cx, cm_map *seen, const char *name, whereabouts is)
+/* A node, and the step that it is known by. */
+typedef struct {
+    whereabouts is;
+    int step;
+} sighting;
+
+static cm_status note(cm_ctx *cx, cm_map *seen, const char *name, whereabouts is, int step)
 {
-    uintptr_t was = (uintptr_t)cm_map_get(seen, name);
-    return was >= is || cm_map_put(seen, name, (void *)(uintptr_t)is) ? CM_OK : cm_fail_memory(cx);
+    const sighting *was = cm_map_get(seen, name);
+    sighting *s;
+    if (was && was->is >= is)
+        return CM_OK;
+    CM_NEW(cx, cx->arena, s, sighting);
+    *s = (sighting){is, step};
+    return cm_map_put(seen, name, s) ? CM_OK : cm_fail_memory(cx);
+}
+
+/* One more operator in the case's list of those that fell, with the device's reason. */
+static void list_fallen(const cm_context *c, const cm_op *op, int step, cm_test_result *out)
+{
+    size_t n = strlen(out->fell);
+    const char *why;
+    char line[200];
+    if (cm_context_taken_on(c, step, NULL, &why))
+        why = "it would take this one";
+    snprintf(line, sizeof line, "%s (%s)", op->name, why);
+    if (!strstr(out->fell, line))
+        snprintf(out->fell + n, sizeof out->fell - n, "%s%s", n ? ", " : "", line);
 }
 
 static void count(cm_test_count *c, whereabouts is)
@@ -63,18 +87,18 @@ cm_status cm_test_count_nodes(cm_ctx *cx, const cm_context *c, const cm_map *ops
         const cm_plan_step *step = cm_engine_step(e, i);
         cm_context_layer(c, i, &f);
         for (int k = 0; k < step->n_from; k++)
-            CM_TRY(note(cx, &seen, step->from[k], where_runs(step, &f)));
+            CM_TRY(note(cx, &seen, step->from[k], where_runs(step, &f), i));
     }
     for (size_t i = 0; i < seen.n; i++) {
         const cm_op *op = cm_map_get(ops, seen.entries[i].key);
-        whereabouts is = (whereabouts)(uintptr_t)seen.entries[i].value;
+        const sighting *seen_as = seen.entries[i].value;
+        whereabouts is = seen_as->is;
         if (!op || is == ABSENT) /* a pass made it of nothing that the model has */
             continue;
         count(&s->ops[index_of(op)], is);
         count(&out->count, is);
-        size_t n = strlen(out->fell);
         if (is == FELL)
-            snprintf(out->fell + n, sizeof out->fell - n, "%s%s", n ? ", " : "", op->name);
+            list_fallen(c, op, seen_as->step, out);
     }
     return CM_OK;
 }

@@ -237,6 +237,9 @@ static cm_status form(forming *f)
     if (sol->late.failed)
         return cm_fail_memory(f->cx);
     sol->small = is && stays_small(f);
+    if (!is)
+        sol->p.kind =
+            CM_PROBLEM_EVALUATE; /* so that reports do not ask tactics about half a problem */
     if (!is || sol->small)
         return CM_OK;
     sol->p.lean = f->c->lean;

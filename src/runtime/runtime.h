@@ -154,8 +154,8 @@ void cm_target_release(const cm_target *t, cm_device *held); /* NULL is fine */
 
 void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out);
 
-/* The first tactic of a target, this machine's or another, that takes the bound step as it is laid out here;
- * NULL: none, and *why is the first reason given. */
+/* The first tactic of a target (NULL: the context's device), this machine's or another, that takes the bound step as it
+ * is laid out here; NULL: none, and *why is the first reason given. */
 const char *cm_context_taken_on(const cm_context *c, int step, const cm_target *target,
                                 const char **why);
 

@@ -165,9 +165,13 @@ bool cm_context_chosen(const cm_context *c, int step, uint64_t *problem, cm_cand
 const char *cm_context_taken_on(const cm_context *c, int step, const cm_target *target,
                                 const char **why)
 {
-    cm_problem p = c->solutions[step].p;
     const cm_ready_step *s = c->engine->ready[step];
-    *why = "no kernel is for this operator";
+    const cm_solution *late = target || !c->device ? NULL : &c->device->late_forms[step];
+    cm_problem p = late && late->formed ? late->p : c->solutions[step].p;
+    target = target ? target : &c->device->target;
+    *why = !s->problem                             ? "no kernel is for this operator"
+           : c->solutions[step].way == CM_WAY_LATE ? "its sizes were not known before it ran"
+                                                   : "no kernel takes this form of it";
     if (p.kind == CM_PROBLEM_EVALUATE)
         return NULL;
     p.target = *target;
@@ -178,12 +182,12 @@ const char *cm_context_taken_on(const cm_context *c, int step, const cm_target *
             continue;
         const cm_tactic *rows = rows_for(cm_backend_at(b), s, &p, &n);
         for (int i = 0; i < n; i++) {
-            bool late = rows[i].level > target->level;
-            const char *no = late ? "needs a later target" : rows[i].reject(&p);
+            bool newer = rows[i].level > target->level;
+            const char *no = newer ? "needs a later target" : rows[i].reject(&p);
             if (!no)
                 return rows[i].name;
             *why = asked ? *why : no;
-            asked = asked || !late;
+            asked = asked || !newer;
         }
     }
     return NULL;

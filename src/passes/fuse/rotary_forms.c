@@ -5,8 +5,9 @@
  *     c = Gather(@cos, ids); d = Concat(c, c); e = Unsqueeze(d, @1)
  *     y = cameo.Rotary(x, e, ...)                      the same for sin
  *
- * and com.microsoft.RotaryEmbedding likewise; of rank 3, x is seen as [batch, len, heads, size]. Fires when whole heads are
- * rotated and every token has a position of its own, or angles are given for each.
+ * and com.microsoft.RotaryEmbedding likewise; of rank 3, x is seen as [batch, len, heads, size]. Where only the first columns
+ * of heads are rotated these are split off, and put together with the others behind. Fires when every token has a position of its
+ * own, or angles are given for each.
  *
  * needs: types    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -15,7 +16,8 @@
 
 typedef struct {
     cm_value *x, *cos, *sin, *ids;
-    int64_t heads, size;
+    int64_t heads, head; /* how many of how many columns */
+    int64_t size;        /* columns of a head that are rotated, the first ones */
     bool interleaved;
 } form;
 
@@ -40,10 +42,32 @@ static bool read(const cm_node *n, form *f)
         return false;
     f->size = 2 * half;
     int64_t rotated = cm_int(n, "rotary_embedding_dim");
-    if (rank == 4)
-        return columns == f->size && (rotated == 0 || rotated == f->size);
-    f->heads = f->heads ? f->heads : columns / f->size;
-    return (rotated == 0 || rotated == f->size) && f->heads * f->size == columns;
+    if (rank == 3 && !f->heads)
+        f->heads = rotated ? 0 : columns / f->size;
+    f->head = rank == 4 ? columns : f->heads > 0 ? columns / f->heads : 0;
+    if (rank == 3 && f->heads * f->head != columns)
+        return false;
+    return rotated == 0 ? f->head == f->size : rotated == f->size && f->size <= f->head;
+}
+
+/* The columns that are rotated, and those that are not. */
+static cm_status split(cm_rewriter *rw, cm_node *n, const form *f, cm_value *v, cm_node **out)
+{
+    const int64_t two = 2, sizes[] = {f->size, f->head - f->size};
+    cm_value *at;
+    void *attr;
+    CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, &two, sizes, &at));
+    CM_TRY(cm_new_attr(rw->cx, n->network, CM_OP_SPLIT, &attr));
+    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_SPLIT, attr, "axis", -1));
+    return cm_make_with(rw, n, CM_OP_SPLIT, attr, n, (cm_value *[]){v, at}, 2, 2, out);
+}
+
+static cm_status join(cm_rewriter *rw, cm_node *n, cm_value *a, cm_value *b, cm_node **out)
+{
+    void *attr;
+    CM_TRY(cm_new_attr(rw->cx, n->network, CM_OP_CONCAT, &attr));
+    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CONCAT, attr, "axis", -1));
+    return cm_make_with(rw, n, CM_OP_CONCAT, attr, n, (cm_value *[]){a, b}, 2, 1, out);
 }
 
 static cm_status make_unsqueeze(cm_rewriter *rw, cm_node *n, cm_value *v, int64_t axis,
@@ -63,16 +87,13 @@ static cm_status make_angles(cm_rewriter *rw, cm_node *n, const form *f, cm_valu
                              cm_value **out)
 {
     cm_node *m;
-    void *attr;
     if (f->ids) {
         CM_TRY(cm_make(rw, n, CM_OP_GATHER, n, (cm_value *[]){v, f->ids}, 2, 1, &m));
         v = m->out[0];
     }
     if (f->interleaved)
         CM_TRY(make_unsqueeze(rw, n, v, 3, &v));
-    CM_TRY(cm_new_attr(rw->cx, n->network, CM_OP_CONCAT, &attr));
-    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CONCAT, attr, "axis", -1));
-    CM_TRY(cm_make_with(rw, n, CM_OP_CONCAT, attr, n, (cm_value *[]){v, v}, 2, 1, &m));
+    CM_TRY(join(rw, n, v, v, &m));
     v = m->out[0];
     if (f->interleaved) {
         const cm_dim dims[] = {v->type.dims[0], v->type.dims[1], f->size};
@@ -85,11 +106,15 @@ static cm_status rewrite(cm_rewriter *rw, cm_node *n, const form *f)
 {
     cm_value *in[3] = {f->x}, *y;
     const cm_type *t = &f->x->type;
-    cm_node *m;
+    cm_node *m, *parts = NULL;
     void *attr;
     if (t->rank == 3) {
-        const cm_dim dims[] = {t->dims[0], t->dims[1], f->heads, f->size};
+        const cm_dim dims[] = {t->dims[0], t->dims[1], f->heads, f->head};
         CM_TRY(cm_view_as(rw, n, n, f->x, 4, dims, &in[0]));
+    }
+    if (f->size < f->head) {
+        CM_TRY(split(rw, n, f, in[0], &parts));
+        in[0] = parts->out[0];
     }
     CM_TRY(make_angles(rw, n, f, f->cos, &in[1]));
     CM_TRY(make_angles(rw, n, f, f->sin, &in[2]));
@@ -97,6 +122,8 @@ static cm_status rewrite(cm_rewriter *rw, cm_node *n, const form *f)
     if (f->interleaved)
         CM_TRY(cm_attr_put_int(rw->cx, CM_OP_FUSED_ROTARY, attr, "interleaved", 1));
     CM_TRY(cm_make_with(rw, n, CM_OP_FUSED_ROTARY, attr, n, in, 3, 1, &m));
+    if (parts)
+        CM_TRY(join(rw, n, m->out[0], parts->out[1], &m));
     CM_TRY(cm_view_as(rw, n, n, m->out[0], t->rank, t->dims, &y));
     return cm_replace(rw, n, y, m);
 }

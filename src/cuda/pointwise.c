@@ -5,6 +5,7 @@
  * the innermost axis; sizes and strides are arguments. Floats are computed in float32, integers in 64 bits that lose
  * their high ones when they are stored, and what neither holds in double. */
 #include "cuda/nest.h"
+#include "cuda/parts.h"
 #include "cuda/program_text.h"
 #include "cuda/tactics.h"
 
@@ -377,5 +378,12 @@ const cm_tactic cm_cuda_pointwise_tactics[] = {
      .cost = cost,
      .ready = ready,
      .run = run},
+    {.name = "cast_parts",
+     .level = 750,
+     .reject = cm_cuda_cast_parts_reject,
+     .cost = cm_cuda_cast_parts_cost,
+     .ready = cm_cuda_cast_parts_ready,
+     .run = cm_cuda_cast_parts_run,
+     .parts = true},
 };
 const int cm_cuda_pointwise_count = CM_COUNT(cm_cuda_pointwise_tactics);

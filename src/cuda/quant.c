@@ -241,6 +241,7 @@ const cm_tactic cm_cuda_quant_tactics[] = {
      .reject = cm_cuda_quant_any_reject,
      .cost = cm_cuda_quant_any_cost,
      .ready = cm_cuda_quant_any_ready,
-     .run = cm_cuda_quant_any_run},
+     .run = cm_cuda_quant_any_run,
+     .parts = true},
 };
 const int cm_cuda_quant_count = CM_COUNT(cm_cuda_quant_tactics);

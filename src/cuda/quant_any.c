@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/size.h"
 #include "cuda/nest.h"
+#include "cuda/parts.h"
 
 typedef struct {
     const cm_kernel *kernel;
@@ -25,7 +26,8 @@ static bool is_f8(cm_dtype t)
 
 static bool is_small(cm_dtype t)
 {
-    return t == CM_I8 || t == CM_U8 || t == CM_I16 || t == CM_U16 || t == CM_I32 || is_f8(t);
+    return t == CM_I8 || t == CM_U8 || t == CM_I16 || t == CM_U16 || t == CM_I32 || is_f8(t) ||
+           cm_dtype_is_sub_byte(t);
 }
 
 const char *cm_cuda_quant_any_reject(const cm_problem *p)
@@ -62,17 +64,18 @@ static void put_text(cm_buf *b, const cm_problem *p)
     const cm_quantise *q = &p->as.quantise;
     bool to = q->kind == CM_QUANTISE_TO;
     cm_dtype small = to ? p->out[0]->dtype : p->in[0]->dtype;
-    int bits = (int)cm_dtype_size(small) * 8;
+    int bits = cm_dtype_get(small)->bits;
     bool is_signed = cm_dtype_is_signed(small);
     long long low = is_signed ? -(1LL << (bits - 1)) : 0,
               high = is_signed ? (1LL << (bits - 1)) - 1 : (1LL << bits) - 1;
     cm_dtype zero = q->zero >= 0 ? p->in[q->zero]->dtype : small;
-    cm_buf_printf(b, "#define X %s\n#define Y %s\n", cm_gpu_element(p->in[0]->dtype),
-                  cm_gpu_element(p->out[0]->dtype));
+    cm_buf_printf(b, "#define X %s\n#define Y %s\n", cm_gpu_part_or_element(p->in[0]->dtype),
+                  cm_gpu_part_or_element(p->out[0]->dtype));
     cm_buf_printf(b, "#define SCALE %s\n#define ZERO %s\n", cm_gpu_element(p->in[q->scale]->dtype),
-                  cm_gpu_element(zero));
+                  cm_gpu_part_or_element(zero));
     cm_buf_printf(b, "#define LOW %lldll\n#define HIGH %lldll\n#define FLOATS %d\n#define TO %d\n",
-                  low, high, is_f8(small), to);
+                  low, high, cm_dtype_is_float(small), to);
+    cm_buf_printf(b, "#define GROUP %d\n", cm_dtype_is_sub_byte(p->out[0]->dtype) ? 8 : 1);
 }
 
 cm_status cm_cuda_quant_any_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
@@ -91,9 +94,8 @@ cm_status cm_cuda_quant_any_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, con
     s->grid = (cm_grid){.blocks = {cm_gpu_blocks(&p->target, s->n)}, .threads = {CM_GPU_THREADS}};
     cm_buf_init(&text, cx->allocator);
     put_text(&text, p);
-    const char *entry = q->kind == CM_QUANTISE_TO ? "quantise_any" : "dequantise_any";
-    return cm_gpu_kernel_with(cx, d, &text, (cm_kernel_text){.file = "quant_any", .entry = entry},
-                              0, &s->kernel);
+    return cm_gpu_kernel_with(
+        cx, d, &text, (cm_kernel_text){.file = "quant_any", .entry = "convert_any"}, 0, &s->kernel);
 }
 
 cm_status cm_cuda_quant_any_run(const cm_run *r)

@@ -1,6 +1,8 @@
-/* problem.c -- names of problem kinds.
+/* problem.c -- names of problem kinds; what every tactic declines.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "plan/problem.h"
+
+#include "plan/tactic.h"
 
 const char *cm_problem_kind_name(cm_problem_kind k)
 {
@@ -14,4 +16,20 @@ const char *cm_problem_kind_name(cm_problem_kind k)
         break;
     }
     return "?";
+}
+
+static bool has_parts(const cm_tensor *const *tensors, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (tensors[i] && cm_dtype_is_sub_byte(tensors[i]->dtype))
+            return true;
+    return false;
+}
+
+const char *cm_tactic_declines(const cm_tactic *t, const cm_problem *p)
+{
+    if (!t->parts && (has_parts(p->in, p->n_in) || has_parts(p->out, p->n_out) ||
+                      has_parts(p->operands, p->n_operands)))
+        return "elements of less than a byte";
+    return t->reject(p);
 }

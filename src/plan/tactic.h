@@ -125,6 +125,10 @@ typedef struct cm_tactic {
     /* 1 + the input whose memory output 0 may take over when nobody reads the input afterwards: `run` may
      * then find both at one place. 0: none. */
     int in_place;
+    bool parts; /* takes elements of less than a byte, packed as plans hold them, dense */
 } cm_tactic;
+
+/* Why it declines: its own reason, or that it is not for elements of less than a byte. NULL: it takes it. */
+const char *cm_tactic_declines(const cm_tactic *t, const cm_problem *p);
 
 #endif

@@ -131,7 +131,7 @@ static cm_status lend_elements(forming *f)
     for (int i = 0; i < f->s->plan->n_in; i++) {
         cm_tensor *t = &f->x.in[i];
         int64_t most = cm_dtype_is_float(t->dtype) ? 1 : MOST_KNOWN;
-        if (!f->sol->in[i] || f->x.constant[i] || cm_tensor_elems(t) > most)
+        if (!f->sol->in[i] || f->x.constant[i] || t->packed || cm_tensor_elems(t) > most)
             continue;
         CM_TRY(cm_late_down(f->cx, f->c, f->s->plan->in[i].value, f->where[i]));
         size_t bytes = (size_t)cm_tensor_elems(t) * cm_dtype_size(t->dtype);

@@ -11,7 +11,7 @@
 /* Would channels-last be something else for it? */
 static bool has_channels(const cm_tensor *t)
 {
-    if (t->rank < 3 || t->dims[1] < 2 || cm_tensor_elems(t) == 0)
+    if (t->rank < 3 || t->packed || t->dims[1] < 2 || cm_tensor_elems(t) == 0)
         return false;
     return cm_dims_product(t->dims, 2, t->rank) > 1;
 }
@@ -41,19 +41,28 @@ void cm_draft_set_layouts(cm_draft *d, bool in_last, bool out_last)
             set_layout(&d->out[o], out_last);
 }
 
+/* The same bits as elements of another type; a bool is 0 or 1 everywhere else. */
+static bool is_bit_cast(const cm_draft *d)
+{
+    return d->s->op->id == CM_OP_BIT_CAST && d->out[0].dtype != CM_BOOL;
+}
+
 /* Is the step, in this layout, only another way of looking at input 0's memory? */
 static bool is_view_of(const cm_draft *d)
 {
     const cm_ready_step *s = d->s;
     if (s->plan->n_in < 1 || s->plan->n_out < 1 || s->plan->epilogue.program)
         return false;
-    if (!d->outs[0] || !d->sol->in[0] || d->in[0].dtype != d->out[0].dtype)
+    if (!d->outs[0] || !d->sol->in[0] || (d->in[0].dtype != d->out[0].dtype && !is_bit_cast(d)))
         return false;
     cm_tensor t = d->out[0];
     if (s->op->traits & CM_VIEW) {
         if (cm_tensor_elems(&t) != cm_tensor_elems(&d->in[0]) || !cm_view_strides(&d->in[0], &t))
             return false;
-    } else if (s->op->id == CM_OP_TRANSPOSE) {
+    } else if (is_bit_cast(d)) {
+        if (!cm_view_strides(&d->in[0], &t))
+            return false;
+    } else if (s->op->id == CM_OP_TRANSPOSE && !t.packed) {
         cm_ints perm = cm_attr_ints(s->op, s->attr, "perm");
         for (int a = 0; a < t.rank; a++)
             t.strides[a] = d->in[0].strides[perm.n ? perm.v[a] : t.rank - 1 - a];

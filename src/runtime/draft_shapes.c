@@ -108,7 +108,7 @@ static bool shapes_known(cm_preparing *p, cm_draft *d)
     known =
         known && cm_form_outputs(p->cx, p->dims, s, d->sol->in, (cm_tensor *const *)d->outs, NULL);
     for (int o = 0; known && o < s->plan->n_out; o++)
-        known = !d->outs[o] || cm_form_takes(&d->out[o]);
+        known = !d->outs[o] || cm_form_takes(p->c, &d->out[o]);
     return known;
 }
 
@@ -175,8 +175,8 @@ static cm_status size_by_data(cm_preparing *p, cm_draft *d)
     bool fits = cm_form_outputs(p->cx, p->dims, d->s, d->sol->in, outs, counted);
     for (int o = 0; fits && o < step->n_out; o++) {
         size_t bytes = 0;
-        fits = !d->outs[o] || (cm_form_takes(&d->out[o]) && cm_tensor_bytes(&d->out[o], &bytes) &&
-                               bytes <= CM_MOST_RESERVED);
+        fits = !d->outs[o] || (cm_form_takes(p->c, &d->out[o]) &&
+                               cm_tensor_bytes(&d->out[o], &bytes) && bytes <= CM_MOST_RESERVED);
     }
     if (fits)
         cm_draft_choose(p, d, &p->c->device->target, &choice);

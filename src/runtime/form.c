@@ -7,9 +7,9 @@
 #include "ops/problem.h"
 #include "runtime/internal.h"
 
-bool cm_form_takes(const cm_tensor *t)
+bool cm_form_takes(const cm_context *c, const cm_tensor *t)
 {
-    return t->dtype != CM_STR && !cm_dtype_is_sub_byte(t->dtype);
+    return t->dtype != CM_STR && (c->device || !cm_dtype_is_sub_byte(t->dtype));
 }
 
 /* The sizes of a type as a tensor's. One axis may be known by its bound only, `count` in all outputs: *counted. */
@@ -31,6 +31,7 @@ static bool take_sizes(const cm_dim_table *dims, const cm_type *t, cm_tensor *ou
         if (sizes[a] == INT64_MAX)
             return false;
     }
+    out->packed = cm_dtype_is_sub_byte(t->dtype);
     return cm_tensor_shape(out, t->dtype, t->rank, sizes);
 }
 

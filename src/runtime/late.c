@@ -23,7 +23,7 @@ bool cm_late_takes(const cm_context *c, const cm_plan_step *step)
 {
     for (int i = 0; i < step->n_in; i++) {
         const cm_datum *d = c->in[i];
-        if (d && (!cm_datum_is_plain(d) || cm_dtype_is_sub_byte(d->tensor.dtype) ||
+        if (d && (!cm_datum_is_plain(d) || !cm_form_takes(c, &d->tensor) ||
                   !cm_tensor_is_dense(&d->tensor)))
             return false;
     }
@@ -67,7 +67,7 @@ bool cm_late_outputs(cm_ctx *cx, const cm_context *c, const cm_ready_step *s, cm
     sol->late.failed |= symbols.failed | cx->scratch->failed;
     cm_arena_deinit(&symbols);
     for (int o = 0; known && o < s->plan->n_out; o++)
-        known = !x->outs[o] || cm_form_takes(&x->out[o]);
+        known = !x->outs[o] || cm_form_takes(c, &x->out[o]);
     return known;
 }
 

@@ -181,7 +181,7 @@ cm_status cm_prepare(cm_ctx *cx, cm_context *c)
     for (int i = 0; i < main->n_inputs; i++) {
         cm_slot *s = &c->slots[main->inputs[i]];
         s->datum = c->inputs[i];
-        s->shaped = c->inputs[i].kind == CM_TENSOR && cm_form_takes(&c->inputs[i].tensor);
+        s->shaped = c->inputs[i].kind == CM_TENSOR && cm_form_takes(c, &c->inputs[i].tensor);
     }
     cm_arena *outer = cx->scratch; /* a run's scratch is not to be grown by tables of this size */
     cm_arena scratch, symbols;

@@ -46,7 +46,7 @@ uint64_t cm_signature(const cm_ready_step *s, const cm_problem *p)
 static void add_candidates(const cm_problem *p, const cm_tactic *t, cm_candidate *list, int *n)
 {
     cm_knobs knobs[CM_MAX_KNOBS];
-    if (t->level > p->target.level || t->reject(p))
+    if (t->level > p->target.level || cm_tactic_declines(t, p))
         return;
     memset(&knobs[0], 0, sizeof knobs[0]);
     int n_knobs = t->knobs ? t->knobs(p, knobs) : 1;
@@ -113,7 +113,8 @@ void cm_select(const cm_context *c, const cm_ready_step *s, const cm_problem *p,
 static void explain_tactic(const cm_context *c, uint64_t signature, const cm_problem *p,
                            const cm_tactic *t, cm_tactic_fn fn, void *user)
 {
-    const char *why = t->level > p->target.level ? "needs a higher instruction set" : t->reject(p);
+    const char *why =
+        t->level > p->target.level ? "needs a higher instruction set" : cm_tactic_declines(t, p);
     if (why) {
         fn(user, t, why, NULL);
         return;
@@ -183,7 +184,7 @@ const char *cm_context_taken_on(const cm_context *c, int step, const cm_target *
         const cm_tactic *rows = rows_for(cm_backend_at(b), s, &p, &n);
         for (int i = 0; i < n; i++) {
             bool newer = rows[i].level > target->level;
-            const char *no = newer ? "needs a later target" : rows[i].reject(&p);
+            const char *no = newer ? "needs a later target" : cm_tactic_declines(&rows[i], &p);
             if (!no)
                 return rows[i].name;
             *why = asked ? *why : no;

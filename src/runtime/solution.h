@@ -62,8 +62,8 @@ typedef struct cm_solution {
     uint64_t ran;  /* inside a control step, on a device: in which run it last did */
 } cm_solution;
 
-/* Is it of elements that problems are made of? */
-bool cm_form_takes(const cm_tensor *t);
+/* Is it of elements that problems are made of? Those of less than a byte are only where a device may take them. */
+bool cm_form_takes(const struct cm_context *c, const cm_tensor *t);
 /* Sizes of the outputs by the type rule, from tensors whose data may be NULL where it is not known.
  * False: they are not to be known yet; `dims` is for what the rule then says. `out` (NULL: not wanted)
  * gets dtype, dims and dense strides. `counted` (NULL: all must be known) gets, per output, the axis that only data

@@ -238,7 +238,7 @@ static void op_device_tactics(op_state *s, const cm_problem *problem, const char
         p.tf32 = s->c->tf32;
         for (int i = 0; i < n; i++)
             if ((!one || !strcmp(one, rows[i].name)) && rows[i].level <= p.target.level &&
-                !rows[i].reject(&p) && op_turn(&rows[i], c, &begin, &step))
+                !cm_tactic_declines(&rows[i], &p) && op_turn(&rows[i], c, &begin, &step))
                 op_device_tactic(s, g, g->devices[c], &p, &rows[i], layouts, begin, step);
     }
     if (!g->cpu)

@@ -404,6 +404,34 @@ static void casts_of_bytes(void **state)
             }
 }
 
+/* Elements of less than a byte, every pair of types with one; results are the same to the bit. Only GPUs have a kernel. */
+static void casts_of_parts(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"i4", "u4", "i2", "u2", "f4e2m1", "f6e2m3", "f6e3m2"};
+    static const char *const others[] = {"f32", "f16", "bf16",   "f64",   "f8e4m3fn", "bool",
+                                         "u8",  "i8",  "i16",    "u32",   "i64",      "u64",
+                                         "i4",  "u2",  "f4e2m1", "f6e3m2"};
+    static const char *const sizes[] = {"1", "7", "8", "3,5,7", "2,3,40,5", "0"};
+    for (int i = 0; i < CM_COUNT(parts); i++)
+        for (int k = 0; k < CM_COUNT(others); k++)
+            for (int to = 0; to < 2; to++) {
+                const char *size = sizes[(i + k + to) % CM_COUNT(sizes)];
+                char text[200];
+                cm_dtype type;
+                assert_true(cm_dtype_parse(to ? parts[i] : others[k], &type));
+                snprintf(text, sizeof text, "x: %s[%s]\ny = Cast(x) {to=%d}\nreturn y\n",
+                         to ? others[k] : parts[i], size, (int)type);
+                op_case c = op_case_of(text);
+                c.low = -9;
+                c.high = 9;
+                c.hurt = 9;
+                c.tolerance = 0;
+                op_check(&c);
+                assert_true(c.is_problem);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +451,7 @@ int main(void)
         cmocka_unit_test(functions_that_are_rare),
         cmocka_unit_test(whole_numbers_alone),
         cmocka_unit_test(casts_of_bytes),
+        cmocka_unit_test(casts_of_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

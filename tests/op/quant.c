@@ -171,8 +171,9 @@ static void joins(void **state)
 static void other_types(void **state)
 {
     (void)state;
-    static const char *const small[] = {"i8",       "u8",         "i16",    "u16",       "i32",
-                                        "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz"};
+    static const char *const small[] = {
+        "i8",         "u8", "i16", "u16", "i32", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2",
+        "f8e5m2fnuz", "i4", "u4",  "i2",  "u2",  "f4e2m1",   "f6e2m3",     "f6e3m2"};
     static const char *const real[] = {"f32", "f16", "bf16"};
     static const char *const parameters[][2] = {
         {"[]", ""}, {"[5]", " {axis=1}"}, {"[3,2,7]", " {axis=1, block_size=3}"}};

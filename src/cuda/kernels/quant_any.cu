@@ -3,17 +3,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Generated before this: X, Y, SCALE, ZERO (element types), LOW and HIGH (what integers are cut to), FLOATS (the
-// quantised type is one), TO (or from that).
+// quantised type is one), TO (or from that), GROUP (elements that a thread stores at once).
 #include "common.cuh"
 #include "elements.cuh"
+#include "parts.cuh"
 #define WIDE 1
 #include "nest.cuh"
 
 struct conversion {
-    const X *x;
-    Y *y;
+    const void *x;
+    void *y;
     const SCALE *scale;
-    const ZERO *zero; // NULL: none
+    const void *zero; // NULL: none
     u64 n, extent, inner;
     u64 block, blocks; // elements along the axis that share a parameter, and how many such there are
 };
@@ -38,25 +39,28 @@ DEVICE Y quantised(double v, double zero)
     return element<Y>::put(v + zero);
 #else
     v = rint(v) + zero;
-    return (Y)(i64)(v > LOW ? (v < HIGH ? v : (double)HIGH) : (double)LOW);
+    return element<Y>::put((i64)(v > LOW ? (v < HIGH ? v : (double)HIGH) : (double)LOW));
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(256) quantise_any(const conversion a)
-{
-    for (u64 i = first_index(); i < a.n; i += all_threads()) {
-        const u64 p = parameter_of(a, i);
-        const double v = as_scale(as_scale(get<double, X>(a.x[i])) / get<double, SCALE>(a.scale[p]));
-        a.y[i] = quantised(v, a.zero ? get<double, ZERO>(a.zero[p]) : 0.0);
-    }
-}
+DEVICE Y convert(double x, double scale, double zero) { return quantised(as_scale(as_scale(x) / scale), zero); }
 #else
-extern "C" __global__ void __launch_bounds__(256) dequantise_any(const conversion a)
+DEVICE Y convert(double x, double scale, double zero) { return element<Y>::put((x - zero) * scale); }
+#endif
+
+extern "C" __global__ void __launch_bounds__(256) convert_any(const conversion a)
 {
-    for (u64 i = first_index(); i < a.n; i += all_threads()) {
-        const u64 p = parameter_of(a, i);
-        const double zero = a.zero ? get<double, ZERO>(a.zero[p]) : 0.0;
-        a.y[i] = element<Y>::put((get<double, X>(a.x[i]) - zero) * get<double, SCALE>(a.scale[p]));
+    for (u64 u = first_index(); u * GROUP < a.n; u += all_threads()) {
+        const u64 i = u * GROUP;
+        const int n = a.n - i < GROUP ? (int)(a.n - i) : GROUP;
+        Y y[GROUP];
+#pragma unroll
+        for (int k = 0; k < GROUP; k++)
+            if (k < n) {
+                const u64 p = parameter_of(a, i + k);
+                const double zero = a.zero ? get<double, ZERO>(elements_at<ZERO>::load(a.zero, p)) : 0.0;
+                y[k] = convert(get<double, X>(elements_at<X>::load(a.x, i + k)), get<double, SCALE>(a.scale[p]), zero);
+            }
+        elements_at<Y>::store(a.y, i, y, n);
     }
 }
-#endif

@@ -50,7 +50,7 @@ static bool fill_loop(cm_arena *arena, cm_problem *p)
 static bool is_number(const cm_problem *p, int i, double *v)
 {
     const cm_tensor *t = p->in[i];
-    if (!t->data || !p->constant[i] || cm_tensor_elems(t) != 1)
+    if (!t->data || t->packed || !p->constant[i] || cm_tensor_elems(t) != 1)
         return false;
     cm_dtype_kind kind = cm_dtype_get(t->dtype)->kind;
     if (kind == CM_KIND_STRING || kind == CM_KIND_COMPLEX || kind == CM_KIND_NONE)

@@ -1,4 +1,4 @@
-/* causal_mask.c -- masks that let a query see the keys up to its own position.
+/* causal_mask.c -- masks that let a query see the keys up to its own position, or those of a window.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "passes/causal_mask.h"
 
@@ -111,4 +111,20 @@ bool cm_is_causal_bias(const cm_value *m, cm_dim rows, cm_dim cols)
                 return false;
         }
     return true;
+}
+
+cm_status cm_draw_seen(cm_ctx *cx, cm_network *g, const cm_seen *s, cm_value **out)
+{
+    int64_t dims[] = {s->queries, s->keys};
+    double *may = cm_new_n(cx->scratch, dims[0] * dims[1] + 1, double);
+    if (!may)
+        return cm_fail_memory(cx);
+    for (int64_t i = 0; i < dims[0]; i++)
+        for (int64_t j = 0; j < dims[1]; j++) {
+            int64_t ahead = j - (s->past + i);
+            may[i * dims[1] + j] = !(s->causal && ahead > 0) &&
+                                   !(s->left >= 0 && -ahead > s->left) &&
+                                   !(s->right >= 0 && ahead > s->right);
+        }
+    return cm_make_const_f64(cx, g, NULL, CM_BOOL, 2, dims, may, out);
 }

@@ -98,6 +98,7 @@
     X(rotary_forms, FUSE, false, 1e-6, "rotary operators as the one with kernels")                 \
     X(heads_product, FUSE, false, 0, "heads where a plain product reads them")                     \
     X(heads_dce, FUSE, true, 0, "the product that it replaced")                                    \
+    X(scores_apart, FUSE, false, 1e-6, "attention's scores that are read by nodes of their own")   \
     X(attention_forms, FUSE, false, 1e-6, "attention operators as the one with kernels")           \
     X(fuse_attention, FUSE, false, 1e-6, "softmax(q k^T) v as one node")                           \
     X(attention_dce, FUSE, true, 0, "its parts, before readers are counted")                       \

@@ -7,9 +7,9 @@
  * and com.microsoft.MultiHeadAttention likewise, a constant bias of its projections as Adds before. For a plan only, since these
  * are more nodes, but have kernels: of com.microsoft.Attention the projection becomes a product of its own, its past and present are
  * taken apart and put together; of both a mask of keys (or how many of each batch are valid) becomes a bias.
- * A mask of bools stays a mask, any other is a bias. Left alone: windows, caches that are written in
- * place, scores as an output, masks that are shorter than the keys, packed operands. Causality counts from the first
- * query there and from the last here, which is the same where as many keys as queries are fresh; else, and for how many keys
+ * A mask of bools stays a mask, any other is a bias. Left alone: caches that are written in
+ * place, scores as an output (scores_apart.c), packed operands. Causality counts from the first
+ * query there and from the last here, which is the same where as many keys as queries are fresh; else, for windows, and for how many keys
  * of each batch are valid, a mask is drawn, where sizes are numbers.
  *
  * needs: types    keeps: types, uses
@@ -17,7 +17,7 @@
  */
 #include <math.h>
 
-#include "passes/match.h"
+#include "passes/causal_mask.h"
 
 typedef struct {
     cm_value *in[7]; /* of cameo.Attention; NULL: absent */
@@ -25,8 +25,10 @@ typedef struct {
     bool q_by_heads, kv_by_heads; /* of rank 4 */
     double scale, softcap;
     bool causal;
-    bool drawn; /* a mask for it, and for the valid keys: */
+    int64_t left, right; /* keys of the window, -1: all */
+    bool drawn;          /* a mask for these, and for the valid keys: */
     cm_value *lengths;
+    int64_t uncovered; /* keys that the mask, or the bias, is too short for */
     cm_value *projection_bias;
     bool cached; /* keys and values have theirs already */
     /* com.microsoft: keys where `keep` ([batch, keys]) is 0, or which are not among the first `keep` ([batch]), lose `filter` */
@@ -59,16 +61,20 @@ static cm_dim total_of(const cm_network *g, const form *f)
     return f->in[5] ? cm_dim_add(g->dims, fresh, f->in[5]->type.dims[2]) : fresh;
 }
 
-/* A mask that covers every key: of bools to input 4, else to 3. */
+/* A mask of bools to input 4, any other to 3. Keys that it does not cover are not seen. */
 static bool take_mask(const cm_network *g, form *f, cm_value *mask)
 {
     int rank = cm_rank(mask);
     if (!mask)
         return true;
-    if (rank < 1 || rank > 4 || mask->type.dims[rank - 1] != total_of(g, f))
+    if (rank < 1 || rank > 4)
         return false;
-    if (mask->type.dtype != CM_BOOL && !cm_is_float(mask))
-        return false;
+    cm_dim covered = mask->type.dims[rank - 1], total = total_of(g, f);
+    if (covered != total) {
+        if (!cm_dim_is_size(covered) || !cm_dim_is_size(total) || covered > total || covered == 1)
+            return false;
+        f->uncovered = total - covered;
+    }
     f->in[mask->type.dtype == CM_BOOL ? 4 : 3] = mask;
     return true;
 }
@@ -106,12 +112,12 @@ static bool take_lengths(const cm_network *g, form *f, cm_value *lengths)
 {
     enum { MOST = 1 << 24 };
     f->lengths = lengths;
-    f->drawn = lengths || (f->causal && !as_many_keys(f));
+    f->drawn = lengths || (f->causal && !as_many_keys(f)) || f->left >= 0 || f->right >= 0;
     if (!f->drawn)
         return true;
     cm_dim q = length_of(f->in[0]), total = total_of(g, f);
     return cm_dim_is_size(q) && cm_dim_is_size(total) && (total == 0 || q <= MOST / total) &&
-           (!lengths || cm_rank(lengths) == 1);
+           (!lengths || (cm_rank(lengths) == 1 && f->left < 0 && f->right < 0));
 }
 
 /* Sizes of heads of v, which has `heads` of them. */
@@ -129,8 +135,9 @@ static bool read_head(const cm_value *v, int64_t heads, int64_t *out)
 static bool read_attention(const cm_node *n, form *f)
 {
     f->causal = cm_int(n, "is_causal") != 0;
-    if ((n->n_out > 3 && n->out[3]) || cm_int(n, "left_window_size") >= 0 ||
-        cm_int(n, "right_window_size") >= 0 || !take_operands(n, f, 4) ||
+    f->left = cm_int(n, "left_window_size");
+    f->right = cm_int(n, "right_window_size");
+    if ((n->n_out > 3 && n->out[3] && n->out[3]->n_uses) || !take_operands(n, f, 4) ||
         cm_rank(f->in[0]) != cm_rank(f->in[1]))
         return false;
     f->heads = cm_int(n, "q_num_heads");
@@ -358,18 +365,17 @@ static cm_status add_filter(cm_rewriter *rw, cm_node *n, form *f)
     return CM_OK;
 }
 
-/* Causality alone: which query may see which key. */
-static cm_status draw_triangle(cm_rewriter *rw, cm_node *n, const form *f, cm_value **out)
+/* Causality and windows alone: which query may see which key. */
+static cm_status draw_seen(cm_rewriter *rw, cm_node *n, const form *f, cm_value **out)
 {
-    int64_t dims[] = {length_of(f->in[0]), total_of(n->network, f)};
-    int64_t past = dims[1] - length_of(f->in[1]);
-    double *may = cm_new_n(rw->cx->scratch, dims[0] * dims[1] + 1, double);
-    if (!may)
-        return cm_fail_memory(rw->cx);
-    for (int64_t i = 0; i < dims[0]; i++)
-        for (int64_t j = 0; j < dims[1]; j++)
-            may[i * dims[1] + j] = j <= past + i;
-    return cm_make_const_f64(rw->cx, n->network, NULL, CM_BOOL, 2, dims, may, out);
+    int64_t keys = total_of(n->network, f);
+    cm_seen s = {.queries = length_of(f->in[0]),
+                 .keys = keys,
+                 .past = keys - length_of(f->in[1]),
+                 .causal = f->causal,
+                 .left = f->left,
+                 .right = f->right};
+    return cm_draw_seen(rw->cx, n->network, &s, out);
 }
 
 /* What a batch's length must reach for a key to be valid, and seen: the last query stands at the last valid key. */
@@ -394,11 +400,35 @@ static cm_status draw_lengths(cm_rewriter *rw, cm_node *n, const form *f, cm_val
     return CM_OK;
 }
 
+/* The mask in a type that kernels read, as long as the keys. */
+static cm_status finish_mask(cm_rewriter *rw, cm_node *n, form *f)
+{
+    cm_value **mask = &f->in[f->in[4] ? 4 : 3], *pads, *none;
+    int64_t places[8] = {0}, rank = cm_rank(*mask), count = 2 * rank;
+    cm_node *m;
+    void *attr;
+    if (!cm_is_float(*mask) && (*mask)->type.dtype != CM_BOOL) {
+        CM_TRY(cm_new_attr(rw->cx, n->network, CM_OP_CAST, &attr));
+        CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", CM_F32));
+        CM_TRY(cm_make_with(rw, n, CM_OP_CAST, attr, n, mask, 1, 1, &m));
+        *mask = m->out[0];
+    }
+    if (!f->uncovered)
+        return CM_OK;
+    places[count - 1] = f->uncovered;
+    CM_TRY(cm_make_const_i64(rw->cx, n->network, NULL, 1, &count, places, &pads));
+    CM_TRY(cm_make_scalar(rw->cx, n->network, NULL, (*mask)->type.dtype, f->in[4] ? 0 : -INFINITY,
+                          &none));
+    CM_TRY(cm_make(rw, n, CM_OP_PAD, n, (cm_value *[]){*mask, pads, none}, 3, 1, &m));
+    *mask = m->out[0];
+    return CM_OK;
+}
+
 static cm_status draw_mask(cm_rewriter *rw, cm_node *n, form *f)
 {
     cm_value *mask;
     cm_node *m;
-    CM_TRY(f->lengths ? draw_lengths(rw, n, f, &mask) : draw_triangle(rw, n, f, &mask));
+    CM_TRY(f->lengths ? draw_lengths(rw, n, f, &mask) : draw_seen(rw, n, f, &mask));
     if (f->in[4]) {
         CM_TRY(cm_make(rw, n, CM_OP_AND, n, (cm_value *[]){f->in[4], mask}, 2, 1, &m));
         mask = m->out[0];
@@ -441,6 +471,8 @@ static cm_status rewrite(cm_rewriter *rw, cm_node *n, form *f)
     int n_in = 7, n_out = n->n_out < 3 ? n->n_out : 3;
     bool together = f->x && n_out == 2 && n->out[1];
     CM_TRY(f->x ? project(rw, n, f) : add_biases(rw, n, f));
+    if (f->in[3] || f->in[4])
+        CM_TRY(finish_mask(rw, n, f));
     if (f->keep)
         CM_TRY(add_filter(rw, n, f));
     if (f->drawn)
@@ -461,7 +493,7 @@ static cm_status rewrite(cm_rewriter *rw, cm_node *n, form *f)
 CM_PASS(attention_forms)
 {
     CM_FOR_NODES (n, g) {
-        form f = {.causal = false};
+        form f = {.left = -1, .right = -1};
         bool fits = cm_is(n, CM_OP_ATTENTION)                 ? read_attention(n, &f)
                     : cm_is(n, CM_OP_MS_MULTI_HEAD_ATTENTION) ? read_multi_head(n, &f)
                     : cm_is(n, CM_OP_MS_ATTENTION)            ? read_projected(n, &f)

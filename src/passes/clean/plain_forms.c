@@ -5,7 +5,8 @@
  *     i = ArgMax(x) {axis=1}
  *     y = Cast(Equal(i, @0..n-1))
  *
- * also SwiGLU, and Dropout that drops nothing but whose mask is read. Hardmax wants its axis to have a known size.
+ * also SwiGLU, Dropout that drops nothing but whose mask is read, and QLinearMatMul with scales of 16 bits, which are widened.
+ * Hardmax wants its axis to have a known size.
  *
  * needs: types    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -90,10 +91,31 @@ static void expand_dropout(cm_chain *c)
     cm_chain_end(c, 1, CM_THEN(c, CM_OP_EXPAND, NULL, kept, sizes));
 }
 
+static bool is_half(const cm_value *v)
+{
+    return v && (v->type.dtype == CM_F16 || v->type.dtype == CM_BF16);
+}
+
+/* Scales are inputs 1, 4 and 6. */
+static bool is_short_scaled(const cm_node *n)
+{
+    return cm_is(n, CM_OP_QLINEAR_MATMUL) && n->n_in == 8 &&
+           (is_half(n->in[1]) || is_half(n->in[4]) || is_half(n->in[6]));
+}
+
+static void widen_scales(cm_chain *c)
+{
+    cm_value *in[8];
+    for (int i = 0; i < 8; i++)
+        in[i] = cm_chain_widen(c, c->at->in[i]);
+    cm_chain_end(c, 0, cm_chain_make(c, CM_OP_QLINEAR_MATMUL, NULL, 8, in));
+}
+
 CM_PASS(plain_forms)
 {
     static const cm_chain_form forms[] = {{is_hardmax, expand_hardmax},
                                           {is_swiglu, expand_swiglu},
-                                          {is_idle_dropout, expand_dropout}};
+                                          {is_idle_dropout, expand_dropout},
+                                          {is_short_scaled, widen_scales}};
     return cm_chain_rewrite(rw, g, forms, CM_COUNT(forms));
 }

@@ -33,7 +33,9 @@ extern const cm_backend cm_backend_cuda;
     X(ROWS, rows) \
     X(ATTENTION, attention) \
     X(RECURRENT, recurrent) \
-    X(ROTARY, rotary)
+    X(ROTARY, rotary) \
+    X(NBITS, nbits) \
+    X(LINEAR_ATTENTION, linear_attention)
 /* clang-format on */
 
 #define X(kind, stem)                                                                              \

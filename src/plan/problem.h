@@ -34,7 +34,9 @@
     X(ROTARY,    19, "rotary")    /* pairs of columns rotated by angles */                         \
     X(SAMPLE,    20, "sample")    /* images read at places that data tell */                       \
     X(PICK,      21, "pick")      /* as many as data tell: what is not 0, slices */                \
-    X(NMS,       22, "nms")       /* boxes that do not overlap better ones */
+    X(NMS,       22, "nms")       /* boxes that do not overlap better ones */                      \
+    X(NBITS,     23, "nbits")     /* products with weights of a few bits */                        \
+    X(LINEAR_ATTENTION, 24, "linear attention") /* a state per head, token after token */
 /* clang-format on */
 
 typedef enum {

@@ -354,6 +354,23 @@ typedef struct cm_nms {
     bool center;           /* a box is its centre, width and height, not two corners */
 } cm_nms;
 
+/* Rows of input 0 times weights [n, k] of a few bits each (input 1), which blocks along k have a scale (2) and maybe a zero point (3)
+ * for: (code - zero) * scale. Input 4: the block of each k, else they follow each other. Input 5: added to each row. */
+typedef struct cm_nbits {
+    int64_t m, n, k, block, blocks; /* elements of a block, blocks of a row */
+    int bits;
+    bool packed_zeros; /* codes like the weights, each row from a byte on; else numbers */
+} cm_nbits;
+
+/* LinearAttention: each head's state [k_size, v_size] from token to token. Inputs are the operator's. */
+typedef struct cm_linear_attention {
+    int64_t batch, len, q_heads, kv_heads, k_size, v_size;
+    int64_t window; /* states that are kept, the last ones; 0: the last, without an axis for it */
+    bool gated, delta;             /* inputs 4 and 5 are there */
+    int64_t decay_cols, beta_cols; /* their last axis */
+    float scale;
+} cm_linear_attention;
+
 typedef enum { CM_RECURRENT_RNN, CM_RECURRENT_GRU, CM_RECURRENT_LSTM } cm_recurrent_kind;
 
 typedef enum {

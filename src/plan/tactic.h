@@ -51,6 +51,8 @@ typedef struct cm_problem {
         cm_rotary_shape rotary;
         cm_pick pick;
         cm_nms nms;
+        cm_nbits nbits;
+        cm_linear_attention linear_attention;
     } as;
     cm_target target;
     int threads; /* that will run it */

@@ -1,0 +1,70 @@
+/* nbits.c -- tactics of MatMulNBits against the reference. CPUs have none.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "op/harness.h"
+
+typedef struct {
+    const char *rows; /* of A */
+    int n, k, block, bits;
+} sizes;
+
+enum { NO_ZEROS, CODES, NUMBERS };
+
+/* Sums of k products in float32 against double; results of 16 bits are rounded once. */
+static double tolerance(const char *type)
+{
+    return !strcmp(type, "f32") ? 1e-5 : !strcmp(type, "f16") ? 1e-3 : 8e-3;
+}
+
+static void check(const sizes *s, const char *type, int zeros, bool groups, bool bias)
+{
+    char text[1200], zero[100] = "", group[600] = "", sum[64] = "";
+    int blocks = (s->k + s->block - 1) / s->block;
+    if (zeros == CODES)
+        snprintf(zero, sizeof zero, "z: u8[%d]\n", s->n * ((blocks * s->bits + 7) / 8));
+    else if (zeros == NUMBERS)
+        snprintf(zero, sizeof zero, "z: %s[%d]\n", type, s->n * blocks);
+    if (groups) {
+        int at = snprintf(group, sizeof group, "@g = i32[%d] {", s->k);
+        for (int i = 0; i < s->k; i++)
+            at += snprintf(group + at, sizeof group - (size_t)at, "%s%d", i ? "," : "",
+                           i * 7 % blocks);
+        snprintf(group + at, sizeof group - (size_t)at, "}\n");
+    }
+    if (bias)
+        snprintf(sum, sizeof sum, "c: %s[%d]\n", type, s->n);
+    snprintf(text, sizeof text,
+             "a: %s[%s%d]\nb: u8[%d,%d,%d]\ns: %s[%d]\n%s%s%s"
+             "y = com.microsoft.MatMulNBits(a, b, s, %s, %s, %s) {K=%d, N=%d, bits=%d, "
+             "block_size=%d}\nreturn y\n",
+             type, s->rows, s->k, s->n, blocks, s->block * s->bits / 8, type, s->n * blocks, zero,
+             group, sum, zeros ? "z" : "_", groups ? "@g" : "_", bias ? "c" : "_", s->k, s->n,
+             s->bits, s->block);
+    op_case c = op_case_of(text);
+    c.tolerance = tolerance(type);
+    c.int_high = 256;
+    op_check(&c);
+    assert_true(c.is_problem);
+}
+
+static void every_form(void **state)
+{
+    (void)state;
+    static const sizes all[] = {
+        {"", 9, 32, 16, 4},    {"1,", 3, 40, 16, 4},   {"2,", 17, 300, 32, 4},
+        {"3,", 8, 64, 32, 8},  {"5,", 40, 256, 64, 4}, {"2,9,", 7, 1000, 128, 4},
+        {"4,", 12, 50, 16, 2}, {"33,", 20, 96, 32, 4}, {"1,", 1, 7, 8, 4},
+        {"6,", 5, 77, 16, 3},  {"0,", 5, 32, 16, 4},   {"8,", 30, 520, 256, 4}};
+    static const char *const types[] = {"f32", "f16", "bf16"};
+    for (int i = 0; i < CM_COUNT(all); i++)
+        for (int z = 0; z < 3; z++) {
+            check(&all[i], types[(i + z) % 3], z, false, (i + z) % 2);
+            if (all[i].k <= 100)
+                check(&all[i], types[i % 3], z, true, false);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_form)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

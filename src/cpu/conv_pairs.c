@@ -129,8 +129,11 @@ typedef struct {
     int64_t first, pixels; /* of the output, to be done */
     int64_t panels;        /* the last may be of columns that are multiplied as usual */
     int64_t tiles, strip, strips, splits;
-    bool copy; /* points, or they would meet in one set of the cache */
-    bool stay; /* all panels do, in the second-level cache */
+    bool copy;                    /* points, or they would meet in one set of the cache */
+    bool stay;                    /* all panels do, in the second-level cache */
+    const char *next;             /* weights of a later step, to be asked for */
+    int64_t next_rows, next_step; /* of 128 bytes; of a tile */
+    int64_t share;                /* a thread's units, about */
 } job;
 
 static int64_t tile_begin(const job *j, int64_t tile)
@@ -138,18 +141,26 @@ static int64_t tile_begin(const job *j, int64_t tile)
     return j->first + cm_gemm_tile_begin(j->pixels, j->tiles, tile);
 }
 
-/* Where what tile `tile` of a strip asks for begins: a part of the next panel, which comes from far. */
-static const char *ahead_of(const job *j, int64_t tile, int64_t panel)
+/* Where what tile `tile` of a strip asks for begins: a part of the next panel, which comes from far; else of a later
+ * step's weights, of which a thread has asked for *asked rows. *rows: how many, 0: as many as there is time for. */
+static const char *ahead_of(const job *j, int64_t tile, int64_t panel, int64_t *asked, int *rows)
 {
     int64_t k = j->c->c_in;
     bool far = !j->stay && panel + 1 < panels_of(j->c) && tile < 4;
     const float *next = j->w + (panel + 1) * cm_pairs_panel(k);
-    return far ? (const char *)(next + tile * (k / 4) * CM_PAIRS_NR) : NULL;
+    *rows = 0;
+    if (far)
+        return (const char *)(next + tile * (k / 4) * CM_PAIRS_NR);
+    if (*asked >= j->next_rows)
+        return NULL;
+    *asked += j->next_step;
+    *rows = (int)j->next_step;
+    return j->next + (*asked - j->next_step) * CM_PAIRS_NR * 4;
 }
 
 /* Pixels [pixel, pixel + m), those of a strip's tile, by one panel. */
 static void one_tile(const job *j, const cm_pairs_rows *rows, int64_t tile, int64_t pixel,
-                     int64_t m, int64_t panel)
+                     int64_t m, int64_t panel, int64_t *asked)
 {
     int64_t k = j->c->c_in, ld = j->c->c_out, col = panel * CM_PAIRS_NR;
     const float *b = j->w + panel * cm_pairs_panel(k);
@@ -164,8 +175,8 @@ static void one_tile(const job *j, const cm_pairs_rows *rows, int64_t tile, int6
                            .ldc = ld,
                            .e = &j->sink.e,
                            .row = pixel,
-                           .col = col,
-                           .ahead = ahead_of(j, tile, panel)};
+                           .col = col};
+        t.ahead = ahead_of(j, tile, panel, asked, &t.ahead_rows);
         cm_pairs_f32__avx512.tile[m](&t);
         return;
     }
@@ -188,7 +199,7 @@ static void one_tile(const job *j, const cm_pairs_rows *rows, int64_t tile, int6
 
 /* Tiles [first, last) by panels [begin, end). */
 static void one_strip(const job *j, float *room, int64_t first, int64_t last, int64_t begin,
-                      int64_t end)
+                      int64_t end, int64_t *asked)
 {
     int64_t k = j->c->c_in, ld = j->c->c_out, pixel[MOST_TILES + 1];
     cm_pairs_rows rows[MOST_TILES];
@@ -199,7 +210,7 @@ static void one_strip(const job *j, float *room, int64_t first, int64_t last, in
                          CM_PAIRS_SIZE, j->copy, room + i * CM_PAIRS_MR * cm_pairs_copied(k));
     for (int64_t panel = begin; panel < end; panel++) {
         for (int64_t i = 0; i < last - first; i++)
-            one_tile(j, &rows[i], i, pixel[i], pixel[i + 1] - pixel[i], panel);
+            one_tile(j, &rows[i], i, pixel[i], pixel[i + 1] - pixel[i], panel, asked);
     }
     if (j->sink.simple)
         return;
@@ -212,10 +223,11 @@ static void some_units(void *arg, int thread, int64_t begin, int64_t end)
 {
     const job *j = arg;
     float *room = j->room + thread * strip_floats(j->c);
+    int64_t asked = begin % j->share * j->next_rows / j->share;
     for (int64_t i = begin; i < end; i++) {
         int64_t split = i % j->splits, first = i / j->splits * j->strip;
         one_strip(j, room, first, cm_min_i64(first + j->strip, j->tiles),
-                  split * j->panels / j->splits, (split + 1) * j->panels / j->splits);
+                  split * j->panels / j->splits, (split + 1) * j->panels / j->splits, &asked);
     }
 }
 
@@ -236,6 +248,19 @@ static void divide(job *j, int threads)
         j->splits = cm_min_i64(j->panels, threads);
     }
     j->strips = cm_ceil_div(j->tiles, j->strip);
+}
+
+/* Shares what a thread asks for of a later step's weights out among its tiles: a quarter of the cache at most, and no more than
+ * tiles have time for. */
+static void look_ahead(job *j, const cm_run *r, int threads)
+{
+    int64_t rows = cm_min_i64((int64_t)r->ahead_bytes, cm_cpu_l2_floats()) / (CM_PAIRS_NR * 4);
+    int64_t time = j->c->c_in / 4 - CM_PAIRS_MR * (j->sink.e.residual ? 2 : 1);
+    int64_t tiles = cm_max_i64(1, j->tiles * panels_of(j->c) / threads);
+    j->share = cm_ceil_div(j->strips * j->splits, threads);
+    j->next = r->ahead;
+    j->next_step = cm_min_i64(cm_ceil_div(rows, tiles), time);
+    j->next_rows = j->next_step > 0 ? rows : 0;
 }
 
 cm_status cm_cpu_conv_pairs_f32_run(const cm_run *r)
@@ -265,6 +290,7 @@ void cm_cpu_conv_pairs_f32_band(const cm_run *r, int64_t begin, int64_t end)
     double ns = cm_conv_ns(p) * (double)j.pixels / (double)cm_conv_pixels(c);
     int threads = (int)cm_conv_slots(ns, cm_min_i64(p->threads, cm_threads_count(r->threads)));
     divide(&j, threads);
+    look_ahead(&j, r, threads);
     if (threads > 1)
         cm_parallel_numbered(r->threads, threads, j.strips * j.splits, some_units, &j);
     else

@@ -82,9 +82,9 @@ typedef struct cm_pairs_tile {
     bool add;  /* onto what is in c */
     bool near; /* c is in the cache, so that it is not asked for */
     const cm_simple_epilogue *e;
-    int64_t row, col; /* of c[0][0], as e counts them */
-    const char
-        *ahead; /* what a later tile wants: two lines are asked for every 4 of k; NULL: nothing */
+    int64_t row, col;  /* of c[0][0], as e counts them */
+    const char *ahead; /* what a later tile wants: a row of two lines every 4 of k; NULL: nothing */
+    int ahead_rows;    /* so many; 0: while there is time */
 } cm_pairs_tile;
 
 typedef struct cm_pairs_kernel {

@@ -83,6 +83,9 @@ typedef struct cm_run {
     const void *const *operands;
     void *workspace; /* aligned to 64 */
     cm_threads *threads;
+    /* Packed weights that a step soon after this one reads: a kernel that has time may ask the cache for them. NULL: none. */
+    const void *ahead;
+    size_t ahead_bytes;
     /* Devices only. */
     const void *state; /* what `ready` made */
     cm_stream *stream;

@@ -240,7 +240,9 @@ static cm_run run_of(cm_ctx *cx, const cm_context *c, const cm_solution *sol, vo
                     .out = sol->out_data,
                     .operands = sol->data + sol->p.n_in,
                     .workspace = workspace,
-                    .threads = c->threads};
+                    .threads = c->threads,
+                    .ahead = sol->ahead,
+                    .ahead_bytes = sol->ahead_bytes};
 }
 
 /* Where nothing needs memory there is none. */

@@ -201,6 +201,28 @@ cm_status cm_prepare(cm_ctx *cx, cm_context *c)
     return st;
 }
 
+/* The first packed weights of some size that are read after step k of a list, and soon. */
+static void look_ahead(cm_context *c, const cm_ready_list *l, int k)
+{
+    enum { SOON = 3, LEAST = 16 << 10 };
+    cm_solution *sol = &c->solutions[l->steps[k].index];
+    sol->ahead = NULL;
+    sol->ahead_bytes = 0;
+    for (int i = k + 1; i < l->plan->n_steps && i <= k + SOON && !sol->ahead; i++) {
+        if (l->steps[i].control >= 0)
+            return;
+        const cm_solution *next = &c->solutions[l->steps[i].index];
+        if (next->way != CM_WAY_TACTIC || next->away || next->p.n_in < 2 || !next->packed[1])
+            continue;
+        const cm_tactic *t = next->choice.tactic;
+        size_t bytes = t->pack_bytes ? t->pack_bytes(&next->p, &next->choice.knobs, 1) : 0;
+        if (bytes < LEAST)
+            continue;
+        sol->ahead = next->packed[1];
+        sol->ahead_bytes = bytes;
+    }
+}
+
 cm_status cm_pack_weights(cm_ctx *cx, cm_context *c)
 {
     for (int k = 0; k < c->engine->n_steps; k++) {
@@ -210,5 +232,9 @@ cm_status cm_pack_weights(cm_ctx *cx, cm_context *c)
                                    c->threads, &sol->packed[i]));
         CM_TRY(cm_plain_inputs(cx, c, c->engine->ready[k], sol));
     }
+    const cm_ready_list *main = &c->engine->lists[0];
+    for (int k = 0; k < main->plan->n_steps; k++)
+        if (main->steps[k].control < 0)
+            look_ahead(c, main, k);
     return CM_OK;
 }

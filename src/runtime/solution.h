@@ -48,6 +48,8 @@ typedef struct cm_solution {
     const void **data;    /* pointers of a run: inputs, then operands */
     void **out_data;
     const void **packed; /* per input; NULL: as it is */
+    const void *ahead;   /* those of a step soon after it (cm_run.ahead) */
+    size_t ahead_bytes;
     int n_conversions;
     cm_conversion *conversions;
     uint64_t conversion_ns; /* of the last run, where runs are profiled */

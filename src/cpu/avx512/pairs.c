@@ -91,7 +91,7 @@ typedef struct {
     const char *at;
     int64_t step;
     int left;
-    bool residual;
+    enum { NOTHING, AHEAD, RESIDUAL } then;
 } asked;
 
 VINLINE void ask_next(const cm_pairs_tile *t, int mr, asked *q)
@@ -102,12 +102,13 @@ VINLINE void ask_next(const cm_pairs_tile *t, int mr, asked *q)
     if (--q->left > 0)
         return;
     const cm_simple_epilogue *e = t->e;
-    if (q->residual)
+    if (q->then == RESIDUAL)
         *q = (asked){(const char *)(e->residual + t->row * e->residual_ld + t->col),
-                     e->residual_ld * 4, mr, false};
+                     e->residual_ld * 4, mr, AHEAD};
+    else if (q->then == AHEAD && t->ahead)
+        *q = (asked){t->ahead, NR * 4, t->ahead_rows ? t->ahead_rows : INT_MAX, NOTHING};
     else
-        *q = (asked){t->ahead ? t->ahead : (const char *)t->b, t->ahead ? NR * 4 : 0, INT_MAX,
-                     false};
+        *q = (asked){(const char *)t->b, 0, INT_MAX, NOTHING};
 }
 
 VINLINE void finish(const cm_pairs_tile *t, int mr, vf acc[MR][NV])
@@ -144,7 +145,7 @@ VINLINE void tile(const cm_pairs_tile *t, int mr)
     vf acc[MR][NV];
     EACH acc[i][j] =
         usual ? vf_zero() : vf_sub(vf_load(t->start + j * VW), vf_set(t->rows->pairs[i]));
-    asked q = {(const char *)t->c, t->ldc * 4, t->near ? 1 : mr, t->e->residual};
+    asked q = {(const char *)t->c, t->ldc * 4, t->near ? 1 : mr, t->e->residual ? RESIDUAL : AHEAD};
     int64_t l = 0;
     for (; l + 8 <= paired; l += 8, b += 8 * NR) {
         ask_next(t, mr, &q);

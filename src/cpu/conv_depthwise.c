@@ -25,7 +25,7 @@ typedef struct {
     const cm_conv_sink *sink;
     int64_t chunks, chunk; /* of channels */
     int64_t first, rows;   /* rows of the output to be done */
-    int64_t bands;         /* of rows, each of which a thread does whole */
+    int64_t bands, steps;  /* of rows, each of which a thread does whole; of one row or two */
 } job;
 
 static int64_t padded(int64_t channels)
@@ -188,6 +188,11 @@ static bool two_rows(const job *j, int64_t row, int64_t last, int64_t c0, int64_
     return true;
 }
 
+static int64_t band_begin(const job *j, int64_t band)
+{
+    return cm_min_i64(j->rows, band * j->steps / j->bands * (j->pair ? 2 : 1));
+}
+
 /* Chunks of channels of bands. */
 static void some_chunks(void *arg, int64_t begin, int64_t end)
 {
@@ -209,8 +214,8 @@ static void some_chunks(void *arg, int64_t begin, int64_t end)
         int64_t band = u / j->chunks, c0 = u % j->chunks * j->chunk;
         a.channels = c->c_in - c0 < j->chunk ? c->c_in - c0 : j->chunk;
         a.bias = e->bias ? e->bias + c0 : NULL;
-        int64_t last = j->first + (band + 1) * j->rows / j->bands;
-        for (int64_t i = j->first + band * j->rows / j->bands; i < last; i++) {
+        int64_t last = j->first + band_begin(j, band + 1);
+        for (int64_t i = j->first + band_begin(j, band); i < last; i++) {
             if (two_rows(j, i, last, c0, a.channels))
                 i++;
             else
@@ -266,7 +271,8 @@ void cm_cpu_conv_depthwise_f32_band(const cm_run *r, int64_t begin, int64_t end)
     j.chunks = (c->c_in + CHUNK - 1) / CHUNK;
     j.chunk = padded((c->c_in + j.chunks - 1) / j.chunks);
     int threads = cm_threads_count(r->threads);
-    j.bands = threads > 1 ? cm_min_i64(j.rows, 4 * threads) : 1;
+    j.steps = j.pair ? cm_ceil_div(j.rows, 2) : j.rows;
+    j.bands = threads > 1 ? cm_min_i64(j.steps, 4 * threads) : 1;
     double share = (double)j.rows / (double)cm_conv_rows(c);
     cm_conv_parallel(r, cm_conv_ns(p) / CM_DEPTHWISE_PACE * share, j.bands * j.chunks, some_chunks,
                      &j);

@@ -266,9 +266,51 @@ static void gather_short(const layout *l, const uint16_t *x, place *q, int64_t m
     }
 }
 
+/* What the unit after this one reads, and other threads may have written: asked for while this one computes. */
+typedef struct {
+    const char *rows;   /* of the input, one behind the other; */
+    int lines;          /* so many lines of the cache with every square */
+    const char *more;   /* the residual of the first pixel; NULL: none */
+    int64_t step, elem; /* bytes from one pixel's to the next; of an element */
+} next_unit;
+
+static next_unit after(const job *j, int64_t unit)
+{
+    const layout *l = &j->l;
+    const cm_chain_operand *more = &j->sink.finish.c.residual;
+    int64_t split = unit / l->blocks % l->splits, pixel = (unit % l->blocks + 1) * l->rows;
+    next_unit n = {0};
+    if (pixel >= cm_conv_pixels(l->c) || l->c->groups > 1)
+        return n;
+    if (l->points) {
+        n.rows = (const char *)((const uint16_t *)j->r->in[0] + pixel * l->c->c_in);
+        n.lines = (int)cm_ceil_div(CM_BF16_NR, (split + 1) * l->panels / l->splits -
+                                                   split * l->panels / l->splits);
+    }
+    if (j->sink.fast && more->data) {
+        n.elem = more->type == CM_F32 ? 4 : 2;
+        n.step = more->ld * n.elem;
+        n.more = (const char *)more->data + pixel * n.step;
+    }
+    return n;
+}
+
+/* What a tile asks for whose first pixel and channel those are of its unit. */
+static void ask_for(const layout *l, next_unit *n, int64_t pixel, int64_t channel, cm_bf16_tile *t)
+{
+    int64_t squares = l->k / CM_BF16_K, mr = l->g->mr;
+    if (n->rows) {
+        t->ahead[0] = (cm_bf16_ahead){n->rows, 64, n->lines};
+        n->rows += squares * n->lines * 64;
+    }
+    if (n->more && squares <= mr)
+        t->ahead[1] = (cm_bf16_ahead){n->more + pixel * n->step + channel * n->elem, n->step,
+                                      (int)cm_ceil_div(mr, squares)};
+}
+
 /* Pixels [pixel, pixel + m) by panels [panel, end) of a group, at most GROUP of them. */
 static void block(const job *j, int64_t group, const uint16_t *a, int64_t lda, int64_t pixel,
-                  int64_t m, int64_t panel, int64_t end, float *c)
+                  int64_t m, int64_t panel, int64_t end, next_unit *next, float *c)
 {
     const layout *l = &j->l;
     const int64_t ld = j->sink.fast ? CM_BF16_NR : GROUP * CM_BF16_NR, mr = l->g->mr;
@@ -282,6 +324,7 @@ static void block(const job *j, int64_t group, const uint16_t *a, int64_t lda, i
             int64_t col = q * CM_BF16_NR;
             t.b = b + q * size;
             t.c = j->sink.fast ? c : c + i * ld + (q - panel) * CM_BF16_NR;
+            ask_for(l, next, i, col, &t);
             l->g->tile(&t);
             if (j->sink.fast)
                 cm_conv_bf16_sink_tile(&j->sink, pixel + i, first + col, t.m,
@@ -314,8 +357,9 @@ static void one_unit(const job *j, int64_t unit, char *scratch)
         a = rows;
     }
     int64_t end = (split + 1) * l->panels / l->splits;
+    next_unit next = after(j, unit);
     for (int64_t q = split * l->panels / l->splits; q < end; q += GROUP)
-        block(j, group, a, lda, pixel, m, q, cm_min_i64(end, q + GROUP), (float *)scratch);
+        block(j, group, a, lda, pixel, m, q, cm_min_i64(end, q + GROUP), &next, (float *)scratch);
 }
 
 /* Units follow each other with the same panels, so that a thread's share of them mostly has one range of those. */

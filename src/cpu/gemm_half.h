@@ -20,6 +20,14 @@ static inline int64_t cm_bf16_panel_at(int64_t l, int64_t j)
     return l / 32 * 1024 + j / 16 * 512 + l % 32 / 2 * 32 + j % 16 * 2 + l % 2;
 }
 
+/* What later tiles want in the near cache: so many lines of 64 bytes, `step` bytes apart, are asked for with every square of a
+ * panel. Never read. */
+typedef struct cm_bf16_ahead {
+    const char *from;
+    int64_t step;
+    int lines;
+} cm_bf16_ahead;
+
 /* c[i][j] = sum over l < k of a[i][l] * b[l][j]: m rows (at most mr) and a whole panel. Rows of A are `lda`
  * elements apart and as long as the panel. */
 typedef struct cm_bf16_tile {
@@ -32,10 +40,7 @@ typedef struct cm_bf16_tile {
     /* Where the rows' elements of each square are, from `a`. NULL: one square after the other. */
     const int32_t *at;
     bool add; /* to what c holds */
-    /* What a later tile wants in the near cache: so many lines of 64 bytes are asked for with every square of the
-     * panel. Never read. */
-    const void *ahead;
-    int ahead_lines;
+    cm_bf16_ahead ahead[2];
 } cm_bf16_tile;
 
 typedef struct cm_gemm_bf16_kernel {

@@ -195,8 +195,7 @@ static void ask_for_rows(const layout *l, cm_bf16_tile *t, bool first, bool more
     int64_t bytes = l->g->mr * l->k * 2;
     for (int64_t i = 0; first && i < t->m * l->k * 2; i += 64)
         _mm_prefetch(rows + i, _MM_HINT_T1);
-    t->ahead = rows + bytes;
-    t->ahead_lines = more ? l->g->mr : 0;
+    t->ahead[0] = (cm_bf16_ahead){rows + bytes, 64, more ? l->g->mr : 0};
 }
 
 /* Rows [i, i + m) by panels [panel, end), at most GROUP of them. Whole tiles come first: AMX is set up for those. The
@@ -214,8 +213,8 @@ static void block(const job *j, const cm_matmul_at *at, const uint16_t *a, int64
     for (int64_t q = panel; q < end; q++) {
         int64_t col = q * CM_BF16_NR;
         t.b = b + q * size;
-        t.ahead = t.b + (q + 1 < l->panels ? size : 0);
-        t.ahead_lines = (int)cm_ceil_div(32, tiles);
+        t.ahead[0] = (cm_bf16_ahead){(const char *)(t.b + (q + 1 < l->panels ? size : 0)), 64,
+                                     (int)cm_ceil_div(32, tiles)};
         for (int64_t row = 0; row < m; row += mr) {
             t.m = cm_min_i64(mr, m - row);
             t.a = a + row * lda;
@@ -223,7 +222,7 @@ static void block(const job *j, const cm_matmul_at *at, const uint16_t *a, int64
             if (cold && q == panel && lda == l->k)
                 ask_for_rows(l, &t, row == 0, row + mr < m);
             l->g->tile(&t);
-            t.ahead = (const char *)t.ahead + l->k / CM_BF16_K * t.ahead_lines * 64;
+            t.ahead[0].from += l->k / CM_BF16_K * t.ahead[0].lines * 64;
             if (j->fast)
                 cm_bf16_finish_panel(&j->finish, at->row + i + row, col, t.m,
                                      cm_min_i64(CM_BF16_NR, n - col), c, ld);

@@ -48,11 +48,10 @@ static void end(void)
 }
 
 /* Asked for while tiles are multiplied. */
-static inline const char *ask(const char *from, int lines)
+static inline void ask(cm_bf16_ahead *a)
 {
-    for (int i = 0; i < lines; i++)
-        _mm_prefetch(from + i * 64, _MM_HINT_T1);
-    return from + lines * 64;
+    for (int i = 0; i < a->lines; i++, a->from += a->step)
+        _mm_prefetch(a->from, _MM_HINT_T1);
 }
 
 static inline int64_t square_at(const cm_bf16_tile *t, int64_t square)
@@ -63,7 +62,7 @@ static inline int64_t square_at(const cm_bf16_tile *t, int64_t square)
 static void two_halves(const cm_bf16_tile *t)
 {
     const uint16_t *b = t->b;
-    const char *ahead = t->ahead;
+    cm_bf16_ahead rows = t->ahead[0], more = t->ahead[1];
     const int64_t a_bytes = t->lda * 2, c_bytes = t->ldc * 4, squares = t->k / CM_BF16_K;
     float *c = t->c, *low = c + ROWS * t->ldc;
     if (t->add) {
@@ -83,7 +82,8 @@ static void two_halves(const cm_bf16_tile *t)
         _tile_loadd(6, b, ROW_BYTES);
         _tile_loadd(7, b + HALF, ROW_BYTES);
         _tile_loadd(5, a + ROWS * t->lda, a_bytes);
-        ahead = ask(ahead, t->ahead_lines);
+        ask(&rows);
+        ask(&more);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(2, 5, 6);
@@ -98,7 +98,7 @@ static void two_halves(const cm_bf16_tile *t)
 static void one_half(const cm_bf16_tile *t)
 {
     const uint16_t *b = t->b;
-    const char *ahead = t->ahead;
+    cm_bf16_ahead rows = t->ahead[0], more = t->ahead[1];
     const int64_t a_bytes = t->lda * 2, c_bytes = t->ldc * 4, squares = t->k / CM_BF16_K;
     if (t->add) {
         _tile_loadd(0, t->c, c_bytes);
@@ -111,7 +111,8 @@ static void one_half(const cm_bf16_tile *t)
         _tile_loadd(4, t->a + square_at(t, i), a_bytes);
         _tile_loadd(6, b, ROW_BYTES);
         _tile_loadd(7, b + HALF, ROW_BYTES);
-        ahead = ask(ahead, t->ahead_lines);
+        ask(&rows);
+        ask(&more);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
     }

@@ -38,7 +38,9 @@ typedef struct {
  * come from a far cache once. */
 static double units_ns(const layout *l, int64_t tiles, int64_t splits, int threads)
 {
-    const double byte_ns = 1 / 15.0, gather_ns = 0.04, unit_ns = 300, held_up = 0.25;
+    const double byte_ns = 1 / 15.0, unit_ns = 300, held_up = 0.25;
+    /* Windows of several positions are mostly found in a near cache, where others left them. */
+    const double gather_ns = cm_conv_taps(l->c) > 1 ? 0.04 : 0.15;
     int64_t blocks = cm_ceil_div(cm_conv_pixels(l->c), tiles * l->g->mr) * l->c->groups;
     double rounds = (double)cm_ceil_div(blocks * splits, threads);
     double panels = (double)cm_ceil_div(l->panels, splits), k = (double)l->k;
@@ -266,18 +268,28 @@ static void gather_short(const layout *l, const uint16_t *x, place *q, int64_t m
     }
 }
 
-/* What the unit after this one reads, and other threads may have written: asked for while this one computes. */
+/* What the unit after this one reads and writes, and other threads may have had: asked for while this one computes. */
 typedef struct {
-    const char *rows;   /* of the input, one behind the other; */
-    int lines;          /* so many lines of the cache with every square */
-    const char *more;   /* the residual of the first pixel; NULL: none */
-    int64_t step, elem; /* bytes from one pixel's to the next; of an element */
+    const char *rows; /* of the input, one behind the other; */
+    int lines;        /* so many lines of the cache with every square */
+    cm_chain_operand more;
+    const char *out; /* NULL, as all else: nothing */
 } next_unit;
+
+static int64_t elem_bytes(const cm_chain_operand *o)
+{
+    return o->type == CM_F32 ? 4 : 2;
+}
+
+static const char *operand_row(const cm_chain_operand *o, int64_t row)
+{
+    return (const char *)o->data + row * o->ld * elem_bytes(o);
+}
 
 static next_unit after(const job *j, int64_t unit)
 {
     const layout *l = &j->l;
-    const cm_chain_operand *more = &j->sink.finish.c.residual;
+    const cm_bf16_finish *f = &j->sink.finish;
     int64_t split = unit / l->blocks % l->splits, pixel = (unit % l->blocks + 1) * l->rows;
     next_unit n = {0};
     if (pixel >= cm_conv_pixels(l->c) || l->c->groups > 1)
@@ -287,25 +299,30 @@ static next_unit after(const job *j, int64_t unit)
         n.lines = (int)cm_ceil_div(CM_BF16_NR, (split + 1) * l->panels / l->splits -
                                                    split * l->panels / l->splits);
     }
-    if (j->sink.fast && more->data) {
-        n.elem = more->type == CM_F32 ? 4 : 2;
-        n.step = more->ld * n.elem;
-        n.more = (const char *)more->data + pixel * n.step;
+    if (j->sink.fast) {
+        n.out = (const char *)(f->out + pixel * f->ld);
+        n.more = f->c.residual;
+        n.more.data = n.more.data ? operand_row(&n.more, pixel) : NULL;
     }
     return n;
 }
 
 /* What a tile asks for whose first pixel and channel those are of its unit. */
-static void ask_for(const layout *l, next_unit *n, int64_t pixel, int64_t channel, cm_bf16_tile *t)
+static void ask_for(const job *j, next_unit *n, int64_t pixel, int64_t channel, cm_bf16_tile *t)
 {
-    int64_t squares = l->k / CM_BF16_K, mr = l->g->mr;
+    int64_t squares = j->l.k / CM_BF16_K, mr = j->l.g->mr, ld = j->sink.finish.ld;
+    int each = squares <= mr ? (int)cm_ceil_div(mr, squares) : 0;
     if (n->rows) {
         t->ahead[0] = (cm_bf16_ahead){n->rows, 64, n->lines};
         n->rows += squares * n->lines * 64;
     }
-    if (n->more && squares <= mr)
-        t->ahead[1] = (cm_bf16_ahead){n->more + pixel * n->step + channel * n->elem, n->step,
-                                      (int)cm_ceil_div(mr, squares)};
+    if (n->more.data) {
+        int64_t elem = elem_bytes(&n->more);
+        t->ahead[1] =
+            (cm_bf16_ahead){operand_row(&n->more, pixel) + channel * elem, n->more.ld * elem, each};
+    }
+    if (n->out)
+        t->out_ahead = (cm_bf16_ahead){n->out + (pixel * ld + channel) * 2, ld * 2, each};
 }
 
 /* Pixels [pixel, pixel + m) by panels [panel, end) of a group, at most GROUP of them. */
@@ -324,7 +341,7 @@ static void block(const job *j, int64_t group, const uint16_t *a, int64_t lda, i
             int64_t col = q * CM_BF16_NR;
             t.b = b + q * size;
             t.c = j->sink.fast ? c : c + i * ld + (q - panel) * CM_BF16_NR;
-            ask_for(l, next, i, col, &t);
+            ask_for(j, next, i, col, &t);
             l->g->tile(&t);
             if (j->sink.fast)
                 cm_conv_bf16_sink_tile(&j->sink, pixel + i, first + col, t.m,

@@ -187,12 +187,19 @@ static void gather(const job *j, int64_t image, int64_t y, int64_t x, int64_t m,
     }
 }
 
-/* A tile of pixels by all panels. */
+/* A tile of pixels by all panels. Where the line below will be written, others have read: it is asked for meanwhile. */
 static void some_pixels(const job *j, cm_bf16_tile *t, int64_t pixel)
 {
     const layout *l = &j->l;
+    const cm_bf16_finish *f = &j->sink.finish;
+    int64_t below = pixel + l->c->out[2];
+    bool ask = j->sink.fast && below + t->m <= cm_conv_pixels(l->c);
+    t->out_ahead = (cm_bf16_ahead){0};
     for (int64_t q = 0; q < l->panels; q++) {
         int64_t col = q * CM_BF16_NR;
+        if (ask)
+            t->out_ahead = (cm_bf16_ahead){(const char *)(f->out + below * f->ld + col), f->ld * 2,
+                                           (int)cm_ceil_div(t->m, l->taps)};
         t->b = (const uint16_t *)j->r->in[1] + q * CM_BF16_NR * l->k;
         l->g->tile(t);
         cm_conv_bf16_sink_tile(&j->sink, pixel, col, t->m,

@@ -39,8 +39,8 @@ typedef struct cm_bf16_tile {
     int64_t ldc;
     /* Where the rows' elements of each square are, from `a`. NULL: one square after the other. */
     const int32_t *at;
-    bool add; /* to what c holds */
-    cm_bf16_ahead ahead[2];
+    bool add;                          /* to what c holds */
+    cm_bf16_ahead ahead[2], out_ahead; /* to be read; to be written */
 } cm_bf16_tile;
 
 typedef struct cm_gemm_bf16_kernel {

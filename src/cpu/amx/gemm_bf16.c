@@ -54,6 +54,12 @@ static inline void ask(cm_bf16_ahead *a)
         _mm_prefetch(a->from, _MM_HINT_T1);
 }
 
+static inline void ask_to_write(cm_bf16_ahead *a)
+{
+    for (int i = 0; i < a->lines; i++, a->from += a->step)
+        __asm__ volatile("prefetchw %0" ::"m"(*a->from));
+}
+
 static inline int64_t square_at(const cm_bf16_tile *t, int64_t square)
 {
     return t->at ? t->at[square] : square * CM_BF16_K;
@@ -62,7 +68,7 @@ static inline int64_t square_at(const cm_bf16_tile *t, int64_t square)
 static void two_halves(const cm_bf16_tile *t)
 {
     const uint16_t *b = t->b;
-    cm_bf16_ahead rows = t->ahead[0], more = t->ahead[1];
+    cm_bf16_ahead rows = t->ahead[0], more = t->ahead[1], out = t->out_ahead;
     const int64_t a_bytes = t->lda * 2, c_bytes = t->ldc * 4, squares = t->k / CM_BF16_K;
     float *c = t->c, *low = c + ROWS * t->ldc;
     if (t->add) {
@@ -84,9 +90,10 @@ static void two_halves(const cm_bf16_tile *t)
         _tile_loadd(5, a + ROWS * t->lda, a_bytes);
         ask(&rows);
         ask(&more);
+        ask_to_write(&out);
         _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(3, 5, 7);
     }
     _tile_stored(0, c, c_bytes);
@@ -98,7 +105,7 @@ static void two_halves(const cm_bf16_tile *t)
 static void one_half(const cm_bf16_tile *t)
 {
     const uint16_t *b = t->b;
-    cm_bf16_ahead rows = t->ahead[0], more = t->ahead[1];
+    cm_bf16_ahead rows = t->ahead[0], more = t->ahead[1], out = t->out_ahead;
     const int64_t a_bytes = t->lda * 2, c_bytes = t->ldc * 4, squares = t->k / CM_BF16_K;
     if (t->add) {
         _tile_loadd(0, t->c, c_bytes);
@@ -113,6 +120,7 @@ static void one_half(const cm_bf16_tile *t)
         _tile_loadd(7, b + HALF, ROW_BYTES);
         ask(&rows);
         ask(&more);
+        ask_to_write(&out);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
     }

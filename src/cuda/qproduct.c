@@ -3,7 +3,7 @@
  *
  * Constant weights are packed as [columns][depth], the depth filled up with zeros to whole words of 16 bytes; that of a
  * convolution counts channels first, then taps. A group of a convolution is a matrix of a batch; thin ones (depthwise)
- * need no tiles. */
+ * need no tiles. Weights of a convolution that are not constant are brought into that form first. */
 #include "cuda/nest.h"
 #include "cuda/tactics.h"
 
@@ -42,7 +42,8 @@ typedef struct {
 
 typedef struct {
     const cm_kernel *kernel, *range, *quantise; /* the latter two: dynamic */
-    cm_grid grid, quantise_grid;
+    const cm_kernel *pack;                      /* NULL: weights are packed already */
+    cm_grid grid, quantise_grid, pack_grid;
     form f;
     arguments a;
 } state;
@@ -192,8 +193,8 @@ static const char *reject_matmul(const cm_problem *p)
 static const char *reject_conv(const cm_problem *p)
 {
     const cm_qconv *q = &p->as.qconv;
-    if (!p->constant[q->w])
-        return "the weights are not constant";
+    if (!cm_tensor_is_dense(p->in[q->w]))
+        return "the weights are strided";
     if (q->strided)
         return "an activation is neither row-major nor channels-last";
     return reject_form(p);
@@ -304,6 +305,13 @@ static size_t range_bytes(const cm_problem *p)
     return (n * 2 * sizeof(float) + SCALE_BYTES - 1) / SCALE_BYTES * SCALE_BYTES;
 }
 
+/* Weights that are not constant, packed. */
+static size_t workspace_conv(const cm_problem *p, const cm_knobs *k)
+{
+    int w = p->as.qconv.w;
+    return p->constant[w] ? 0 : pack_bytes(p, k, w);
+}
+
 static size_t workspace(const cm_problem *p, const cm_knobs *k)
 {
     const cm_qmatmul *g = &p->as.qmatmul;
@@ -351,6 +359,17 @@ static cm_status ready_dynamic(cm_ctx *cx, cm_device *d, const cm_problem *p, st
     return cm_gpu_kernel(cx, d, &t, 0, &s->quantise);
 }
 
+static cm_status ready_pack(cm_ctx *cx, cm_device *d, const cm_problem *p, state *s)
+{
+    cm_kernel_text t = {.file = "qpack", .defines = "", .entry = "qpack"};
+    if (!s->f.patches || p->constant[s->f.b])
+        return CM_OK;
+    s->pack_grid =
+        (cm_grid){.blocks = {cm_gpu_blocks(&p->target, s->f.batch * s->a.n * s->a.b_col)},
+                  .threads = {CM_GPU_THREADS}};
+    return cm_gpu_kernel(cx, d, &t, 0, &s->pack);
+}
+
 static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                        const cm_knobs *k, const void **out)
 {
@@ -360,6 +379,7 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     *out = s;
     if (cm_tensor_elems(p->out[0]) == 0)
         return CM_OK;
+    CM_TRY(ready_pack(cx, d, p, s));
     if (s->f.dynamic)
         CM_TRY(ready_dynamic(cx, d, p, s));
     s->grid = (cm_grid){.blocks = {(unsigned)tiles(&s->a, k->v[0]), 1, (unsigned)s->f.batch},
@@ -383,6 +403,7 @@ static cm_status ready_direct(cm_ctx *cx, cm_device *d, cm_arena *arena, const c
     *out = s;
     if (cm_tensor_elems(p->out[0]) == 0)
         return CM_OK;
+    CM_TRY(ready_pack(cx, d, p, s));
     s->grid = (cm_grid){.blocks = {cm_gpu_blocks(&p->target, cm_tensor_elems(p->out[0]))},
                         .threads = {CM_GPU_THREADS}};
     put_defines(p, &s->f, defines, sizeof defines);
@@ -417,6 +438,22 @@ static cm_status quantise(const cm_run *r, const state *s, arguments *to)
     return cm_gpu_launch(r, s->quantise, &s->quantise_grid, (void *[]){&a});
 }
 
+static cm_status pack_weights(const cm_run *r, const state *s, arguments *to)
+{
+    struct {
+        const void *from;
+        void *to;
+        uint64_t lines, line, channels, taps;
+    } a = {r->in[s->f.b],
+           r->workspace,
+           (uint64_t)(s->f.batch * s->a.n),
+           (uint64_t)s->a.b_col,
+           (uint64_t)s->a.channels,
+           (uint64_t)(s->a.k / s->a.channels)};
+    to->b = a.to;
+    return cm_gpu_launch(r, s->pack, &s->pack_grid, (void *[]){&a});
+}
+
 static cm_status run(const cm_run *r)
 {
     const state *s = r->state;
@@ -437,6 +474,8 @@ static cm_status run(const cm_run *r)
     a.sums = input(r, f->sums);
     if (f->dynamic)
         CM_TRY(quantise(r, s, &a));
+    if (s->pack)
+        CM_TRY(pack_weights(r, s, &a));
     return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a});
 }
 
@@ -459,6 +498,7 @@ const cm_tactic cm_cuda_qconv_tactics[] = {
      .reject = reject_tiles,
      .knobs = knobs,
      .cost = cost,
+     .workspace = workspace_conv,
      .pack_bytes = pack_bytes,
      .pack = pack,
      .ready = ready,
@@ -467,6 +507,7 @@ const cm_tactic cm_cuda_qconv_tactics[] = {
      .level = 750,
      .reject = reject_direct,
      .cost = cost_direct,
+     .workspace = workspace_conv,
      .pack_bytes = pack_bytes,
      .pack = pack,
      .ready = ready_direct,

@@ -84,12 +84,30 @@ static void channels_last(void **state)
           "u8");
 }
 
+/* Weights that only a run brings. Only GPUs have kernels for these. */
+static void weights_that_vary(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CM_COUNT(cases); i++) {
+        char text[600];
+        snprintf(text, sizeof text,
+                 "x: u8%s\nw: u8%s\n@xz = u8[] {7}\nz: u8[]\n"
+                 "y = ConvInteger(x, w, @xz, z) {%s}\nreturn y\n",
+                 cases[i].x, cases[i].w, cases[i].attrs);
+        op_case c = op_case_of(text);
+        c.int_high = 256;
+        op_check(&c);
+        assert_true(c.is_problem);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(to_bytes),
         cmocka_unit_test(integers),
         cmocka_unit_test(channels_last),
+        cmocka_unit_test(weights_that_vary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

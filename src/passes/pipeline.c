@@ -32,6 +32,7 @@
     X(loss_forms, CLEAN, false, 1e-6, "losses as plain nodes")                                     \
     X(norm_forms, CLEAN, false, 1e-5, "normalisations without kernels likewise")                   \
     X(plain_forms, CLEAN, false, 1e-6, "and other operators without kernels")                      \
+    X(parts_as_bytes, CLEAN, false, 0, "elements of less than a byte are moved as bytes")          \
     X(window_forms, CLEAN, false, 1e-6, "those over windows as ones that have some")               \
     X(deform_forms, CLEAN, false, 1e-4, "deformable convolutions as samples and a product")        \
     X(fourier_forms, CLEAN, false, 1e-5, "short Fourier transforms as products")                   \

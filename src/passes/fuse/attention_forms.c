@@ -10,7 +10,7 @@
  * A mask of bools stays a mask, any other is a bias. Left alone: caches that are written in
  * place, scores as an output (scores_apart.c), packed operands. Causality counts from the first
  * query there and from the last here, which is the same where as many keys as queries are fresh; else, for windows, and for how many keys
- * of each batch are valid, a mask is drawn, where sizes are numbers.
+ * of each batch are valid, a mask is drawn: a constant where sizes are numbers, else, for a plan only, by nodes.
  *
  * needs: types    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "passes/causal_mask.h"
+#include "passes/chain.h"
 
 typedef struct {
     cm_value *in[7]; /* of cameo.Attention; NULL: absent */
@@ -26,7 +27,9 @@ typedef struct {
     double scale, softcap;
     bool causal;
     int64_t left, right; /* keys of the window, -1: all */
-    bool drawn;          /* a mask for these, and for the valid keys: */
+    bool
+        drawn; /* a mask for these, and for the valid keys, by nodes where sizes are not numbers: */
+    bool by_nodes;
     cm_value *lengths;
     int64_t uncovered; /* keys that the mask, or the bias, is too short for */
     cm_value *projection_bias;
@@ -116,8 +119,11 @@ static bool take_lengths(const cm_network *g, form *f, cm_value *lengths)
     if (!f->drawn)
         return true;
     cm_dim q = length_of(f->in[0]), total = total_of(g, f);
-    return cm_dim_is_size(q) && cm_dim_is_size(total) && (total == 0 || q <= MOST / total) &&
-           (!lengths || (cm_rank(lengths) == 1 && f->left < 0 && f->right < 0));
+    bool numbers = cm_dim_is_size(q) && cm_dim_is_size(total);
+    f->by_nodes = !numbers || (lengths && (f->left >= 0 || f->right >= 0));
+    if (numbers && total != 0 && q > MOST / total)
+        return false;
+    return !lengths || cm_rank(lengths) == 1;
 }
 
 /* Sizes of heads of v, which has `heads` of them. */
@@ -424,11 +430,70 @@ static cm_status finish_mask(cm_rewriter *rw, cm_node *n, form *f)
     return CM_OK;
 }
 
+/* How long axis 2 (or 1, where heads lie side by side) of v is. */
+static cm_value *length_node(cm_chain *c, cm_value *v)
+{
+    cm_value *axis = NULL;
+    const int64_t at = cm_rank(v) == 4 ? 2 : 1;
+    if (c->st == CM_OK)
+        c->st = cm_make_const_i64(c->rw->cx, c->at->network, NULL, 0, NULL, &at, &axis);
+    return CM_THEN(c, CM_OP_GATHER, NULL, CM_THEN(c, CM_OP_SHAPE, NULL, v), axis);
+}
+
+static cm_value *number(cm_chain *c, int64_t v)
+{
+    return cm_chain_number(c, CM_I64, (double)v);
+}
+
+/* 0, 1, ... */
+static cm_value *count_up(cm_chain *c, cm_value *n)
+{
+    return CM_THEN(c, CM_OP_RANGE, NULL, number(c, 0), n, number(c, 1));
+}
+
+static cm_value *both(cm_chain *c, cm_value *a, cm_value *b)
+{
+    return a ? CM_THEN(c, CM_OP_AND, NULL, a, b) : b;
+}
+
+/* Query i stands at key `end` - queries + i, so that key j is d - end ahead of it with d = j - i + queries. */
+static cm_status draw_by_nodes(cm_rewriter *rw, cm_node *n, const form *f, cm_value **out)
+{
+    static const int64_t axes[] = {1, 2, 3};
+    cm_chain c = {rw, n, CM_OK};
+    cm_value *q = length_node(&c, f->in[0]), *fresh = length_node(&c, f->in[1]), *seen = NULL;
+    cm_value *past = f->in[5] ? length_node(&c, f->in[5]) : number(&c, 0);
+    cm_value *keys = count_up(&c, CM_THEN(&c, CM_OP_ADD, NULL, past, fresh));
+    cm_value *end = f->lengths
+                        ? CM_THEN(&c, CM_OP_UNSQUEEZE, NULL, f->lengths, cm_chain_list(&c, 3, axes))
+                        : CM_THEN(&c, CM_OP_ADD, NULL, past, q);
+    cm_value *row = CM_THEN(&c, CM_OP_SUB, NULL, count_up(&c, q), q);
+    row = CM_THEN(&c, CM_OP_UNSQUEEZE, NULL, row, cm_chain_list(&c, 1, axes));
+    cm_value *d = CM_THEN(&c, CM_OP_SUB, NULL, keys, row);
+    if (f->causal)
+        seen = CM_THEN(&c, CM_OP_LESS_OR_EQUAL, NULL, d, end);
+    else if (f->lengths)
+        seen = CM_THEN(&c, CM_OP_LESS, NULL, keys, end);
+    if (f->left >= 0)
+        seen = both(&c, seen,
+                    CM_THEN(&c, CM_OP_GREATER_OR_EQUAL, NULL, d,
+                            CM_THEN(&c, CM_OP_SUB, NULL, end, number(&c, f->left))));
+    if (f->right >= 0)
+        seen = both(&c, seen,
+                    CM_THEN(&c, CM_OP_LESS_OR_EQUAL, NULL, d,
+                            CM_THEN(&c, CM_OP_ADD, NULL, end, number(&c, f->right))));
+    *out = seen;
+    return c.st;
+}
+
 static cm_status draw_mask(cm_rewriter *rw, cm_node *n, form *f)
 {
     cm_value *mask;
     cm_node *m;
-    CM_TRY(f->lengths ? draw_lengths(rw, n, f, &mask) : draw_seen(rw, n, f, &mask));
+    if (f->by_nodes)
+        CM_TRY(draw_by_nodes(rw, n, f, &mask));
+    else
+        CM_TRY(f->lengths ? draw_lengths(rw, n, f, &mask) : draw_seen(rw, n, f, &mask));
     if (f->in[4]) {
         CM_TRY(cm_make(rw, n, CM_OP_AND, n, (cm_value *[]){f->in[4], mask}, 2, 1, &m));
         mask = m->out[0];
@@ -498,7 +563,8 @@ CM_PASS(attention_forms)
                     : cm_is(n, CM_OP_MS_MULTI_HEAD_ATTENTION) ? read_multi_head(n, &f)
                     : cm_is(n, CM_OP_MS_ATTENTION)            ? read_projected(n, &f)
                                                               : false;
-        bool more = f.x || f.keep || (f.cached && f.projection_bias); /* nodes, which plans want */
+        bool more = f.x || f.keep || f.by_nodes ||
+                    (f.cached && f.projection_bias); /* nodes, which plans want */
         if (!fits || !n->out[0] || (more && !rw->options->for_plan))
             continue;
         if (!cm_rewrite(rw, n))

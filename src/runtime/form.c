@@ -9,7 +9,7 @@
 
 bool cm_form_takes(const cm_context *c, const cm_tensor *t)
 {
-    return t->dtype != CM_STR && (c->device || !cm_dtype_is_sub_byte(t->dtype));
+    return t->dtype != CM_STR && (!cm_dtype_is_sub_byte(t->dtype) || (c->device && t->packed));
 }
 
 /* The sizes of a type as a tensor's. One axis may be known by its bound only, `count` in all outputs: *counted. */

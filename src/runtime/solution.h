@@ -64,7 +64,7 @@ typedef struct cm_solution {
     uint64_t ran;  /* inside a control step, on a device: in which run it last did */
 } cm_solution;
 
-/* Is it of elements that problems are made of? Those of less than a byte are only where a device may take them. */
+/* Is it of elements that problems are made of? Those of less than a byte are where a device may take them, packed. */
 bool cm_form_takes(const struct cm_context *c, const cm_tensor *t);
 /* Sizes of the outputs by the type rule, from tensors whose data may be NULL where it is not known.
  * False: they are not to be known yet; `dims` is for what the rule then says. `out` (NULL: not wanted)

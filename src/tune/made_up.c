@@ -10,8 +10,11 @@ enum { PERIOD = 1 << 16 }; /* bytes, after which numbers come again */
 size_t cm_extent_bytes(const cm_tensor *t)
 {
     int64_t last = 0;
+    size_t bytes;
     if (cm_tensor_elems(t) == 0)
         return 0;
+    if (t->packed) /* always dense */
+        return cm_tensor_bytes(t, &bytes) ? bytes : 0;
     for (int a = 0; a < t->rank; a++)
         last += (t->dims[a] - 1) * llabs(t->strides[a]);
     return ((size_t)last + 1) * cm_dtype_size(t->dtype);

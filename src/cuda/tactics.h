@@ -35,7 +35,8 @@ extern const cm_backend cm_backend_cuda;
     X(RECURRENT, recurrent) \
     X(ROTARY, rotary) \
     X(NBITS, nbits) \
-    X(LINEAR_ATTENTION, linear_attention)
+    X(LINEAR_ATTENTION, linear_attention) \
+    X(GQA, gqa)
 /* clang-format on */
 
 #define X(kind, stem)                                                                              \

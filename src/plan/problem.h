@@ -36,7 +36,8 @@
     X(PICK,      21, "pick")      /* as many as data tell: what is not 0, slices */                \
     X(NMS,       22, "nms")       /* boxes that do not overlap better ones */                      \
     X(NBITS,     23, "nbits")     /* products with weights of a few bits */                        \
-    X(LINEAR_ATTENTION, 24, "linear attention") /* a state per head, token after token */
+    X(LINEAR_ATTENTION, 24, "linear attention") /* a state per head, token after token */          \
+    X(GQA,       25, "gqa")       /* attention with rotary positions over a cache */
 /* clang-format on */
 
 typedef enum {

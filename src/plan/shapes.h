@@ -371,6 +371,19 @@ typedef struct cm_linear_attention {
     float scale;
 } cm_linear_attention;
 
+/* com.microsoft.GroupQueryAttention: inputs are the operator's, lengths of sequences among them. */
+typedef struct cm_gqa {
+    int64_t batch, len, heads, kv_heads, size; /* new tokens; heads of `size` */
+    int64_t past, rows;                        /* rows of the past, of the present cache */
+    bool packed; /* keys and values lie behind the queries of a token */
+    bool rotary, interleaved;
+    int64_t rotated; /* columns of a head */
+    bool causal;
+    int64_t left; /* keys before a query that it sees, -1: all */
+    bool smooth;  /* a score of 0 takes part */
+    float scale, softcap, epsilon;
+} cm_gqa;
+
 typedef enum { CM_RECURRENT_RNN, CM_RECURRENT_GRU, CM_RECURRENT_LSTM } cm_recurrent_kind;
 
 typedef enum {

@@ -53,6 +53,7 @@ typedef struct cm_problem {
         cm_nms nms;
         cm_nbits nbits;
         cm_linear_attention linear_attention;
+        cm_gqa gqa;
     } as;
     cm_target target;
     int threads; /* that will run it */

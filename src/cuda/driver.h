@@ -56,7 +56,12 @@ enum { /* CUdevice_attribute */
        CM_CU_MINOR = 76,
        CM_CU_SHARED_OPTIN = 97,
 };
-enum { CM_CU_FUNCTION_SHARED = 8, CM_CU_ATTRIBUTE_CLUSTER = 4, CM_CU_ATTRIBUTE_OVERLAP = 6 };
+enum {
+    CM_CU_FUNCTION_SHARED = 8,
+    CM_CU_ATTRIBUTE_TOGETHER = 2,
+    CM_CU_ATTRIBUTE_CLUSTER = 4,
+    CM_CU_ATTRIBUTE_OVERLAP = 6
+};
 enum { CM_CU_CAPTURE_THREAD = 1, CM_CU_STREAM_NON_BLOCKING = 1 };
 
 /* X(field, symbol, arguments): all must be there. */

@@ -48,6 +48,8 @@ typedef struct cm_grid {
     unsigned cluster;               /* blocks of x in a cluster, 0 or 1: none */
     size_t shared;                  /* dynamic bytes */
     bool overlaps; /* calls cudaGridDependencySynchronize: may begin before its predecessor ends */
+    bool
+        together; /* all blocks are there at once, and may wait for each other: no more than the device has room for */
 } cm_grid;
 /* Enqueues on r->stream. args[i] points at argument i, as the driver wants them. */
 cm_status cm_gpu_launch(const cm_run *r, const cm_kernel *k, const cm_grid *g,

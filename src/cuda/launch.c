@@ -12,7 +12,7 @@ static unsigned at_least_one(unsigned n)
 cm_status cm_gpu_launch(const cm_run *r, const cm_kernel *k, const cm_grid *g, void *const *args)
 {
     const cm_device *d = r->stream->d;
-    cm_cu_attribute attributes[2];
+    cm_cu_attribute attributes[3];
     cm_cu_launch l = {
         .shared_bytes = (unsigned)g->shared, .stream = r->stream->cu, .attributes = attributes};
     memset(attributes, 0, sizeof attributes);
@@ -29,6 +29,11 @@ cm_status cm_gpu_launch(const cm_run *r, const cm_kernel *k, const cm_grid *g, v
     if (g->overlaps && d->target.level >= 900) {
         cm_cu_attribute *a = &attributes[l.n_attributes++];
         a->id = CM_CU_ATTRIBUTE_OVERLAP;
+        a->value.flag = 1;
+    }
+    if (g->together) {
+        cm_cu_attribute *a = &attributes[l.n_attributes++];
+        a->id = CM_CU_ATTRIBUTE_TOGETHER;
         a->value.flag = 1;
     }
     CM_TRY(cm_device_enter(r->cx, d));

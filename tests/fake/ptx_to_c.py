@@ -530,7 +530,9 @@ class Function:
 
     def nothing(self, *_):
         return ""
-    op_membar = op_fence = op_griddepcontrol = op_setmaxnreg = op_prefetch = op_nanosleep = op_pragma = op_discard = nothing
+    def op_nanosleep(self, mods, o, _): return "give_way(t);"
+
+    op_membar = op_fence = op_griddepcontrol = op_setmaxnreg = op_prefetch = op_pragma = op_discard = nothing
 
     def op_mapa(self, mods, o, _):
         return self.set(o[0], mods[-1], "of_rank(t, (uint32_t)%s, %s)" % (self.raw(o[1]), self.value(o[2], "u32")))

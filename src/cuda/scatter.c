@@ -3,8 +3,7 @@
  *
  * The result does not hang on the order in which threads run: of equal places the last update stays, or all are combined
  * in their order. */
-#include "cuda/nest.h"
-#include "cuda/tactics.h"
+#include "cuda/scatter.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +37,7 @@ static room room_of(const cm_scatter *s)
     return r;
 }
 
-static const char *reject(const cm_problem *p)
+const char *cm_cuda_scatter_reject(const cm_problem *p)
 {
     const cm_scatter *s = &p->as.scatter;
     const cm_tensor *x = p->in[0], *index = p->in[1];
@@ -199,11 +198,19 @@ static cm_status run(const cm_run *r)
 const cm_tactic cm_cuda_scatter_tactics[] = {
     {.name = "cuda_scatter",
      .level = 750,
-     .reject = reject,
+     .reject = cm_cuda_scatter_reject,
      .cost = cost,
      .workspace = workspace,
      .ready = ready,
      .run = run,
+     .in_place = 1},
+    {.name = "cuda_scatter_rows",
+     .level = 750,
+     .reject = cm_cuda_scatter_rows_reject,
+     .knobs = cm_cuda_scatter_rows_knobs,
+     .cost = cm_cuda_scatter_rows_cost,
+     .ready = cm_cuda_scatter_rows_ready,
+     .run = cm_cuda_scatter_rows_run,
      .in_place = 1},
 };
 const int cm_cuda_scatter_count = CM_COUNT(cm_cuda_scatter_tactics);

@@ -35,6 +35,12 @@ static void sets(void **state)
         {ELEMENTS("f32", "[6,5,4]", "[3,5,2]", "axis=0"), 6},
         {ELEMENTS("f16", "[6,5,4]", "[6,90,4]", "axis=1"), 5},
         {ELEMENTS("i8", "[6,30]", "[6,700]", "axis=-1"), 30},
+        {ELEMENTS("f16", "[5,3,640]", "[5,3,1530]", "axis=2"), 640},
+        {ELEMENTS("f32", "[70,4096]", "[70,601]", "axis=1"), 4096},
+        {ELEMENTS("u8", "[4,1003]", "[4,2050]", "axis=1"), 1003},
+        {"x: f32[7,300]\ni: i32[7,44]\nu: f32[7,44]\ny = ScatterElements(x, i, u) {axis=1}\n"
+         "return y\n",
+         300},
         {ELEMENTS("f64", "[300]", "[2000]", "axis=0"), 300},
         {ELEMENTS("bool", "[9]", "[0]", "axis=0"), 9},
         {"x: f32[7,3]\ni: i32[2,3]\nu: f32[2,3]\ny = ScatterElements(x, i, u)\nreturn y\n", 7},

@@ -224,7 +224,7 @@ static double cost(const cm_problem *p, const cm_knobs *k)
         bytes += elems * (double)(size + (m->pieces[i].input < 0 ? 0 : size));
         bytes += apart ? elems * (double)cm_min_i64(step, SECTOR) / 2 : 0;
         if (f.tiled && size <= 2) /* through the tiles by narrow words */
-            bytes += elems * (double)size * (f.word == size || size == 1 ? 2 : 0.4);
+            bytes += elems * (double)size * (size == 1 ? 4.7 : f.word == size ? 2 : 0.4);
         work += f.tiled ? 0 : (double)f.units * (f.rank * AXIS_WORK + WORD_WORK);
     }
     double memory = cm_gpu_stream_ns(&p->target, bytes);
@@ -238,6 +238,15 @@ static int room_for(int rank, int n)
     size_t each = (PIECE_WORDS + 4 * (size_t)rank) * sizeof(uint64_t);
     int most = (int)((CM_GPU_ARG_BYTES - HEADER_WORDS * sizeof(uint64_t)) / each);
     return n <= 1 ? 1 : n <= 4 && most > 4 ? 4 : most;
+}
+
+char *cm_gpu_put_axes(char *to, const int64_t *dims, int n)
+{
+    for (int d = 0; d < n; d++, to += sizeof(cm_gpu_axis)) {
+        cm_gpu_axis axis = cm_gpu_axis_of(dims[d]);
+        memcpy(to, &axis, sizeof axis);
+    }
+    return to;
 }
 
 static uint64_t *put_piece(uint64_t *to, const form *f, int rank, int64_t size, unsigned first,

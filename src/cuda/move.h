@@ -20,6 +20,8 @@ typedef struct cm_gpu_moved {
 /* Axes sorted by the destination's strides, merged where both sides allow; false: nothing to move. */
 bool cm_gpu_moved_of(cm_gpu_moved *f, const cm_move_piece *m, int64_t size);
 void cm_gpu_moved_drop(cm_gpu_moved *f, int axis);
+/* Axes to divide by, one after the other; what is behind the last. */
+char *cm_gpu_put_axes(char *to, const int64_t *dims, int n);
 
 const char *cm_cuda_pad_reject(const cm_problem *p);
 int cm_cuda_pad_knobs(const cm_problem *p, cm_knobs *out);

@@ -199,11 +199,7 @@ static size_t put_arguments(char *to, const cm_problem *p, const form *f, int64_
     for (size_t at = 0; at < sizeof h.fill; at += size)
         memcpy(h.fill + at, p->as.move.fill, size);
     memcpy(to, &h, sizeof h);
-    char *at = to + sizeof h;
-    for (int d = 0; d < f->rank; d++, at += sizeof(cm_gpu_axis)) {
-        cm_gpu_axis axis = cm_gpu_axis_of(f->dims[d]);
-        memcpy(at, &axis, sizeof axis);
-    }
+    char *at = cm_gpu_put_axes(to + sizeof h, f->dims, f->rank);
     memcpy(at, f->strides, n * sizeof *f->strides);
     at += n * sizeof *f->strides;
     memcpy(at, f->cuts, n * sizeof *f->cuts);

@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
     cm_gpu_moved m; /* the other axes */
     int planes;     /* 0: bytes */
-    bool into_pixels;
+    bool into_pixels, ragged;
     int64_t tile, tile_rows;
 } form;
 
@@ -91,9 +91,10 @@ static bool take_tiles(form *f, int64_t size)
     all |= m->from_col | m->to_row;
     for (int a = 0; a < m->rank; a++)
         all |= m->from[a] | m->to[a];
-    f->tile = TILE_BYTES; /* of two bytes: two tiles */
+    f->ragged = all % VECTOR != 0;
+    f->tile = f->ragged ? TILE_BYTES / size : TILE_BYTES; /* whole ones of two bytes: two tiles */
     f->tile_rows = TILE_BYTES / size;
-    return all % VECTOR == 0;
+    return !f->ragged || size == 1; /* others are quicker element by element */
 }
 
 static const char *form_of(const cm_problem *p, form *f)
@@ -111,7 +112,7 @@ static const char *form_of(const cm_problem *p, form *f)
     if (take_planes(f, size))
         f->tile = CM_GPU_THREADS * ((f->planes <= WIDE_PLANES ? VECTOR : VECTOR / 2) / size);
     else if (size > 2 || !take_tiles(f, size))
-        return "the axes that change places are long, and not of short elements in whole vectors";
+        return "the axes that change places are long, and not of bytes or of whole vectors of two";
     f->m.units =
         cm_ceil_div(f->m.cols, f->tile) * (f->planes ? 1 : cm_ceil_div(f->m.rows, f->tile_rows));
     for (int a = 0; a < f->m.rank; a++)
@@ -127,9 +128,11 @@ const char *cm_cuda_turn_reject(const cm_problem *p)
 
 double cm_cuda_turn_cost(const cm_problem *p, const cm_knobs *k)
 {
+    form f;
     (void)k;
+    (void)form_of(p, &f);
     double bytes = (double)cm_tensor_elems(p->out[0]) * (double)cm_dtype_size(p->in[0]->dtype);
-    return cm_gpu_stream_ns(&p->target, 2 * bytes) * 1.05;
+    return cm_gpu_stream_ns(&p->target, 2 * bytes) * (f.ragged ? 2.3 : 1.05);
 }
 
 /* The kernel's argument: a header, then axes and steps of the others. */
@@ -145,11 +148,7 @@ static size_t put_arguments(char *to, const form *f)
                 .across = cm_gpu_axis_of(cm_ceil_div(m->cols, f->tile)),
                 .down = cm_gpu_axis_of(f->planes ? 1 : cm_ceil_div(m->rows, f->tile_rows))};
     memcpy(to, &h, sizeof h);
-    char *at = to + sizeof h;
-    for (int d = 0; d < m->rank; d++, at += sizeof(cm_gpu_axis)) {
-        cm_gpu_axis axis = cm_gpu_axis_of(m->dims[d]);
-        memcpy(at, &axis, sizeof axis);
-    }
+    char *at = cm_gpu_put_axes(to + sizeof h, m->dims, m->rank);
     memcpy(at, m->from, n * sizeof *m->from);
     at += n * sizeof *m->from;
     memcpy(at, m->to, n * sizeof *m->to);
@@ -182,8 +181,13 @@ cm_status cm_cuda_turn_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
         snprintf(defines + at, sizeof defines - (size_t)at,
                  "#define PLANES %d\n#define RUN_BYTES %d\n#define INTO_PIXELS %d\n", f.planes,
                  f.planes <= WIDE_PLANES ? VECTOR : VECTOR / 2, f.into_pixels);
-    cm_kernel_text t = {
-        .file = "turn", .defines = defines, .entry = f.planes ? "turn_planes" : "turn_tiles"};
+    else
+        snprintf(defines + at, sizeof defines - (size_t)at, "#define RAGGED %d\n", f.ragged);
+    cm_kernel_text t = {.file = "turn",
+                        .defines = defines,
+                        .entry = f.planes   ? "turn_planes"
+                                 : f.ragged ? "turn_ragged"
+                                            : "turn_tiles"};
     return cm_gpu_kernel(cx, d, &t, 0, &s->kernel);
 }
 

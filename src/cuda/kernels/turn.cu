@@ -3,7 +3,7 @@
 //
 // Generated before this: ELEMENT, RANK (of the other axes), WIDE (nest.cuh), and for planes PLANES, RUN_BYTES (of the run of a
 // plane that a thread holds), INTO_PIXELS: planes are read, pixels (an element of each plane, side by side) written; else
-// the other way. cuda/turn.c lays the arguments out. Steps count bytes.
+// the other way. RAGGED: tiles whose lines are not of whole vectors. cuda/turn.c lays the arguments out. Steps count bytes.
 #include "common.cuh"
 #include "elements.cuh"
 #include "nest.cuh"
@@ -191,6 +191,112 @@ extern "C" __global__ void __launch_bounds__(256) turn_planes(const __grid_const
                 store_plane(to + c * a.to_row, shared, c, count);
         }
 #endif
+    }
+}
+#elif RAGGED
+// Tiles are of 128 bytes in either direction. Lines begin anywhere: a warp reads the words that hold one, and what lies across two of
+// them is put together of neighbours; so are those that it writes.
+enum { SIZE = sizeof(ELEMENT), TILE = 128 / SIZE, RUN = 4 / SIZE, LOADS = 8 };
+
+// Word `at` of line c in shared memory: those of neighbouring words' lines are in different banks.
+DEVICE int word_place(int c, int at) { return c * 32 + ((at + c / RUN) & 31); }
+
+// Bytes [4 * lane, + 4) of a line of n bytes; those behind its end have no meaning.
+DEVICE void load_line(const char *line, int n, u32 &here, u32 &behind)
+{
+    const int lane = threadIdx.x % 32, skip = (int)((u64)line & 3);
+    const u32 *words = (const u32 *)(line - skip) + lane;
+    here = behind = 0;
+    if (4 * lane - skip < n)
+        here = *words;
+    if (lane == 31 && 128 - skip < n && skip)
+        behind = words[1];
+}
+DEVICE u32 line_word(const char *line, u32 here, u32 behind)
+{
+    const u32 next = __shfl_down_sync(~0u, here, 1);
+    return __funnelshift_r(here, threadIdx.x % 32 == 31 ? behind : next, (u32)(u64)line % 4 * 8);
+}
+
+// Bytes [from, to) of the word at p, which are whole elements.
+static __device__ __noinline__ void store_bytes(char *p, u32 v, int from, int to)
+{
+    if (from <= 0 && to >= 4)
+        *(u32 *)p = v;
+    else
+#pragma unroll
+        for (int i = 0; i < 4; i += SIZE)
+            if (i >= from && i < to)
+                *(ELEMENT *)(p + i) = (ELEMENT)(v >> 8 * i);
+}
+// Every lane brings four bytes of a line of n.
+DEVICE void store_line(char *line, int n, u32 v)
+{
+    const int lane = threadIdx.x % 32, skip = (int)((u64)line & 3), first = 4 * lane - skip;
+    const u32 before = __shfl_up_sync(~0u, v, 1), whole = __funnelshift_l(before, v, 8 * skip);
+    char *to = line + first;
+    if (first >= 0 && first + 4 <= n)
+        *(u32 *)to = whole;
+    else if (first < n)
+        store_bytes(to, whole, -first, n - first);
+    if (lane == 31 && first + 4 < n)
+        store_bytes(to + 4, v >> (32 - 8 * skip), 0, n - first - 4);
+}
+
+// Words of RUN lines become words of RUN lines across them.
+DEVICE void turn_block(u32 (&v)[RUN])
+{
+    if (SIZE == 2) {
+        const u32 a = v[0], b = v[RUN - 1];
+        v[0] = __byte_perm(a, b, 0x5410);
+        v[RUN - 1] = __byte_perm(a, b, 0x7632);
+        return;
+    }
+    const u32 a = __byte_perm(v[0], v[1 % RUN], 0x5140), b = __byte_perm(v[2 % RUN], v[3 % RUN], 0x5140);
+    const u32 c = __byte_perm(v[0], v[1 % RUN], 0x7362), d = __byte_perm(v[2 % RUN], v[3 % RUN], 0x7362);
+    v[0] = __byte_perm(a, b, 0x5410);
+    v[1 % RUN] = __byte_perm(a, b, 0x7632);
+    v[2 % RUN] = __byte_perm(c, d, 0x5410);
+    v[3 % RUN] = __byte_perm(c, d, 0x7632);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 5) turn_ragged(const __grid_constant__ arguments a)
+{
+    __shared__ u32 tile[TILE * 32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (u64 u = blockIdx.x; u < a.units; u += gridDim.x) {
+        const place p = find(a, (index)u);
+        const i64 col = (i64)p.col * TILE, row = (i64)p.row * TILE;
+        const int cols = (int)(a.cols - col < TILE ? a.cols - col : TILE) * SIZE;
+        const int rows = (int)(a.rows - row < TILE ? a.rows - row : TILE) * SIZE;
+        const char *from = p.from + col * a.from_col + row * SIZE;
+#pragma unroll 1
+        for (int c = warp; c < TILE; c += 8 * LOADS) {
+            u32 here[LOADS], behind[LOADS];
+#pragma unroll
+            for (int i = 0; i < LOADS; i++)
+                load_line(from + (c + i * 8) * a.from_col, (c + i * 8) * SIZE < cols ? rows : 0, here[i], behind[i]);
+            if (c == warp)
+                __syncthreads(); // the tile before has left
+#pragma unroll
+            for (int i = 0; i < LOADS; i++)
+                tile[word_place(c + i * 8, lane)] = line_word(from + (c + i * 8) * a.from_col, here[i], behind[i]);
+        }
+        __syncthreads();
+        char *to = p.to + row * a.to_row + col * SIZE;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int w = warp + i * 8; // of words along `from`
+            u32 v[RUN];
+#pragma unroll
+            for (int j = 0; j < RUN; j++)
+                v[j] = tile[word_place(lane * RUN + j, w)];
+            turn_block(v);
+#pragma unroll
+            for (int j = 0; j < RUN; j++)
+                if ((w * RUN + j) * SIZE < rows)
+                    store_line(to + (w * RUN + j) * a.to_row, cols, v[j]);
+        }
     }
 }
 #else

@@ -64,11 +64,19 @@ const char *cm_cuda_running_reject(const cm_problem *p)
     return f.parts * f.units > INT32_MAX ? "too many chunks" : NULL;
 }
 
+/* Knob 0: bytes of columns that a thread has side by side; 1: does the next chunk set out towards the cache early? */
 int cm_cuda_running_knobs(const cm_problem *p, cm_knobs *out)
 {
     bool halves = cm_dtype_size(p->in[0]->dtype) < 4;
-    out[0] = (cm_knobs){{halves ? SIDE_BYTES / 2 : SIDE_BYTES}};
-    return 1;
+    form f;
+    int n = 0;
+    for (int early = 0; early < 2; early++) {
+        cm_knobs k = {{halves ? SIDE_BYTES / 2 : SIDE_BYTES, early}};
+        form_of(p, &k, &f);
+        if (!early || f.parts > 1)
+            out[n++] = k;
+    }
+    return n;
 }
 
 double cm_cuda_running_cost(const cm_problem *p, const cm_knobs *k)
@@ -78,7 +86,8 @@ double cm_cuda_running_cost(const cm_problem *p, const cm_knobs *k)
     form_of(p, k, &f);
     cm_gpu_facts_of(&p->target, &facts);
     double bytes = 2 * (double)cm_tensor_elems(p->in[0]) * (double)cm_dtype_size(p->in[0]->dtype);
-    return cm_gpu_stream_ns(&p->target, bytes) + (f.parts > 1 ? 2 * facts.launch_ns : 0);
+    double times = f.parts == 1 ? 1 : !f.columns ? (k->v[1] ? 1.45 : 1.7) : k->v[1] ? 1.13 : 1.16;
+    return cm_gpu_stream_ns(&p->target, bytes) * times + (f.parts > 1 ? 2 * facts.launch_ns : 0);
 }
 
 /* The number of chunks that have begun, and behind it their sums: all zero before a run. */
@@ -123,9 +132,9 @@ cm_status cm_cuda_running_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const
     snprintf(defines, sizeof defines,
              "#define ELEMENT %s\n#define SUM %s\n#define WARPS %d\n#define EXCLUSIVE %d\n"
              "#define REVERSE %d\n#define PARTS %d\n#define PRODUCT %d\n"
-             "#define SIDE_BYTES %d\n",
+             "#define SIDE_BYTES %d\n#define EARLY %d\n",
              cm_gpu_element(t), sum_of(t, s->product), f.warps, s->exclusive, s->reverse,
-             f.parts > 1, s->product, f.columns ? f.side : SIDE_BYTES);
+             f.parts > 1, s->product, f.columns ? f.side : SIDE_BYTES, k->v[1]);
     int64_t most = cm_gpu_blocks(&p->target, INT64_MAX / 2);
     st->grid = (cm_grid){.blocks = {(unsigned)cm_min_i64(f.units * f.parts, most)},
                          .threads = {(unsigned)(LINE * (f.warps > WARPS ? f.warps : WARPS))}};

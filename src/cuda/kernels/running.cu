@@ -6,9 +6,11 @@
 // up, always in the same order. A warp goes along its short row and carries the sum on.
 //
 // Sums stand for products too. Generated before this: ELEMENT; SUM (what is added up in), PRODUCT, WARPS (for each row, 1, 8
-// or 16), EXCLUSIVE, REVERSE, PARTS, SIDE_BYTES (of columns, that a thread has).
+// or 16), EXCLUSIVE, REVERSE, PARTS, SIDE_BYTES (of columns, that a thread has); EARLY: the chunk that a block takes next comes towards the
+// cache while it waits for others.
 #include "common.cuh"
 #include "elements.cuh"
+#include "ptx_matrix.cuh"
 
 struct rows {
     const ELEMENT *x;
@@ -47,6 +49,12 @@ DEVICE u32 none_of(const rows &a) { return (u32)(a.parts >> 32); } // fewer than
 struct queue {
     u64 pending; // of the first thread
 };
+// What all threads see of it after the next barrier.
+DEVICE u64 &behind()
+{
+    __shared__ u64 chunk;
+    return chunk;
+}
 DEVICE i64 take(const rows &a, queue &q, i64 before)
 {
     if (!PARTS)
@@ -57,8 +65,16 @@ DEVICE i64 take(const rows &a, queue &q, i64 before)
         next = before < 0 ? atomicAdd(a.taken, 1ull) : q.pending;
     __syncthreads();
     if (threadIdx.x == 0)
-        q.pending = atomicAdd(a.taken, 1ull);
+        behind() = q.pending = atomicAdd(a.taken, 1ull);
     return (i64)next;
+}
+
+// `lines` runs of `bytes`, `apart` from each other, from `from` on, set out towards the cache.
+DEVICE void fetch_lines(const ELEMENT *from, int lines, i64 apart, int bytes)
+{
+    const int of_line = (bytes + 127) / 128;
+    for (int i = threadIdx.x; i < lines * of_line; i += THREADS)
+        prefetch((const char *)(from + i / of_line * apart) + i % of_line * 128);
 }
 
 DEVICE u64 bits_of(double v) { return (u64)__double_as_longlong(v); }
@@ -180,6 +196,17 @@ DEVICE SUM sum_of_parts(const rows &a, i64 row, int part)
     return sum;
 }
 
+// The chunk behind this one.
+DEVICE void fetch_behind(const rows &a)
+{
+    const u64 next = behind();
+    if (!PARTS || !EARLY || next >= (u64)(a.outer * a.parts))
+        return;
+    const i64 row = (i64)next % a.outer, first = (i64)next / a.outer * CHUNK;
+    const i64 n = a.n - first < CHUNK ? a.n - first : CHUNK;
+    fetch_lines(a.x + row * a.n + (REVERSE ? a.n - first - n : first), 1, 0, (int)(n * sizeof(ELEMENT)));
+}
+
 // A chunk from `first` on: the sum of what came before goes in, that of all comes back.
 DEVICE SUM run_chunk(const rows &a, i64 row, i64 first, bool inside, bool whole, SUM carry)
 {
@@ -210,6 +237,7 @@ DEVICE SUM run_chunk(const rows &a, i64 row, i64 first, bool inside, bool whole,
     if (PARTS) {
         if (threadIdx.x == 0)
             tell(a.sums + row * a.parts + first / CHUNK, all);
+        fetch_behind(a);
         carry = sum_of_parts(a, row, (int)(first / CHUNK));
     }
 #pragma unroll
@@ -263,6 +291,18 @@ DEVICE void load_columns(const rows &a, i64 base, i64 first, bool inside, run_of
     }
 }
 
+// The chunk behind this one.
+template <int N> DEVICE void fetch_columns_behind(const rows &a, i64 units)
+{
+    const u64 next = behind();
+    if (!EARLY || next >= (u64)(units * a.parts))
+        return;
+    const i64 part = (i64)next / units, column = ((i64)next - part * units) * 32 * N, outer = column / a.inner;
+    const i64 first = part * DEPTH, n = a.n - first < DEPTH ? a.n - first : DEPTH;
+    fetch_lines(a.x + (outer * a.n + (REVERSE ? a.n - first - n : first)) * a.inner + (column - outer * a.inner), (int)n, a.inner,
+                32 * N * (int)sizeof(ELEMENT));
+}
+
 // Sums of the columns before this warp's elements, those of the parts before included.
 template <int N>
 DEVICE void columns_before(const rows &a, i64 unit, i64 units, i64 part, const SUM *sum, SUM *before)
@@ -293,6 +333,7 @@ DEVICE void columns_before(const rows &a, i64 unit, i64 units, i64 part, const S
         if (warp == 0)
             tell(a.sums + part * places + place + j, all[j]);
     }
+    fetch_columns_behind<N>(a, units);
     const int n = part > warp ? (int)(part - warp + BLOCK_WARPS - 1) / BLOCK_WARPS : 0;
 #pragma unroll
     for (int j = 0; j < N; j++)

@@ -13,6 +13,10 @@
 #define NORM_GROUPS(type, n, c, h, w)                                                              \
     "x: " #type "[" #n "," #c "," #h "," #w "]\n@s = " #type "[" #c "] random 1\n@b = " #type      \
     "[" #c "] random 2\ny = GroupNormalization(x, @s, @b) {num_groups=32}\nreturn y\n"
+#define NORM_PIXELS(type, n, h, w, c)                                                              \
+    "x: " #type "[" #n "," #h "," #w "," #c "]\n@s = " #type "[" #c "] random 1\n@b = " #type      \
+    "[" #c "] random 2\n"                                                                          \
+    "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, groups=32}\nreturn y\n"
 #define NORM_INSTANCES(type, n, c, h, w)                                                           \
     "x: " #type "[" #n "," #c "," #h "," #w "]\n@s = " #type "[" #c "] random 1\n@b = " #type      \
     "[" #c "] random 2\ny = InstanceNormalization(x, @s, @b)\nreturn y\n"
@@ -138,10 +142,15 @@ static const char *const texts[] = {
     "x: f16[2048,50257]\ny = Softmax(x)\nreturn y\n",
     "x: f32[8,21,512,512]\ny = Softmax(x) {axis=1}\nreturn y\n",
     "x: f16[256,1000,196]\ny = Softmax(x) {axis=1}\nreturn y\n",
+    "x: f32[64,512,1024]\ny = Softmax(x) {axis=1}\nreturn y\n",
+    "x: f16[128,4096,64]\ny = Softmax(x) {axis=1}\nreturn y\n",
     "x: f16[8192,16384]\n@s = f16[16384] random 1\n@b = f16[16384] random 2\n"
     "y = LayerNormalization(x, @s, @b)\nreturn y\n",
-    "x: f16[16,128,128,320]\n@s = f16[320] random 1\n@b = f16[320] random 2\n"
-    "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, groups=32}\nreturn y\n",
+    NORM_PIXELS(f16, 16, 128, 128, 320),
+    NORM_PIXELS(f16, 8, 64, 64, 320),
+    NORM_PIXELS(f16, 64, 56, 56, 256),
+    NORM_PIXELS(f32, 8, 128, 128, 256),
+    NORM_PIXELS(f16, 4, 256, 256, 128),
     "x: f16[64,1024,1024]\n@a = i64[1] {1}\ny = ReduceMean(x, @a)\nreturn y\n",
     "x: f16[64,1024,1024]\n@a = i64[1] {1}\ny = ReduceMax(x, @a)\nreturn y\n",
     RESIZED(f16, 8, 256, 64, 64, NEAREST),

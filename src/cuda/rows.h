@@ -59,7 +59,7 @@ void cm_cuda_rows_point(const cm_run *r, cm_rows_args *a);
 /* Bytes that pass through memory once. */
 double cm_cuda_rows_bytes(const cm_problem *p);
 
-/* The functions of the tactic for long rows (rows_kept.c), those for rows side by side (rows_lanes.c) and groups in parts (rows_group.c; by vectors: rows_units.c). */
+/* The functions of the tactic for long rows (rows_kept.c), those for rows side by side (rows_lanes.c; long ones: rows_slab.c) and groups in parts (rows_group.c; by vectors: rows_units.c; kept by all blocks together: rows_team.c). */
 const char *cm_cuda_kept_reject(const cm_problem *p);
 int cm_cuda_kept_knobs(const cm_problem *p, cm_knobs *out);
 double cm_cuda_kept_cost(const cm_problem *p, const cm_knobs *k);
@@ -72,7 +72,19 @@ double cm_cuda_lanes_cost(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_lanes_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                               const cm_knobs *k, const void **state) CM_MUST_USE;
 cm_status cm_cuda_lanes_run(const cm_run *r) CM_MUST_USE;
+/* Neighbours that one thread has at most, of rows that are placed. */
+int cm_cuda_lanes_side(const cm_problem *p, cm_rows_args *a);
+const char *cm_cuda_slab_reject(const cm_problem *p);
+int cm_cuda_slab_knobs(const cm_problem *p, cm_knobs *out);
+double cm_cuda_slab_cost(const cm_problem *p, const cm_knobs *k);
+cm_status cm_cuda_slab_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                             const cm_knobs *k, const void **state) CM_MUST_USE;
+cm_status cm_cuda_slab_run(const cm_run *r) CM_MUST_USE;
 const char *cm_cuda_groups_reject(const cm_problem *p);
+/* Elements of a vector; why groups, which are placed, are not to be read by vectors; threads that join the channels of a group. */
+int cm_cuda_groups_width(const cm_problem *p);
+const char *cm_cuda_groups_by_vectors(const cm_problem *p, cm_rows_args *a, bool *last);
+int cm_cuda_groups_joiners(const cm_rows_args *a);
 double cm_cuda_groups_cost(const cm_problem *p, const cm_knobs *k);
 size_t cm_cuda_groups_workspace(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_groups_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
@@ -87,5 +99,12 @@ size_t cm_cuda_units_workspace(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_units_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                               const cm_knobs *k, const void **state) CM_MUST_USE;
 cm_status cm_cuda_units_run(const cm_run *r) CM_MUST_USE;
+const char *cm_cuda_team_reject(const cm_problem *p);
+int cm_cuda_team_knobs(const cm_problem *p, cm_knobs *out);
+double cm_cuda_team_cost(const cm_problem *p, const cm_knobs *k);
+size_t cm_cuda_team_workspace(const cm_problem *p, const cm_knobs *k);
+cm_status cm_cuda_team_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                             const cm_knobs *k, const void **state) CM_MUST_USE;
+cm_status cm_cuda_team_run(const cm_run *r) CM_MUST_USE;
 
 #endif

@@ -95,6 +95,31 @@ const char *cm_cuda_groups_reject(const cm_problem *p)
     return a.units > INT32_MAX ? "there are too many parts" : NULL;
 }
 
+int cm_cuda_groups_width(const cm_problem *p)
+{
+    return 16 / (int)cm_dtype_size(p->in[0]->dtype);
+}
+
+const char *cm_cuda_groups_by_vectors(const cm_problem *p, cm_rows_args *a, bool *last)
+{
+    const char *why = cm_cuda_groups_reject(p);
+    if (why)
+        return why;
+    (void)cm_cuda_rows_place_groups(p, a, last);
+    int64_t width = cm_cuda_groups_width(p), run = *last ? a->channels : a->cols;
+    bool fits = run % width == 0 && a->at_x.outer[0] % width == 0 && a->at_y.outer[0] % width == 0;
+    return fits ? NULL : "groups are not of whole vectors";
+}
+
+int cm_cuda_groups_joiners(const cm_rows_args *a)
+{
+    int64_t each = a->channels / a->groups;
+    int joiners = 1;
+    while (joiners < 32 && joiners * 8 < each)
+        joiners *= 2;
+    return joiners;
+}
+
 static int64_t partials_of(const cm_rows_args *a, bool last)
 {
     return 2 * a->parts * (last ? a->dims[0] * a->channels : a->rows);
@@ -128,7 +153,6 @@ enum { MOMENTS, JOIN, APPLY, STAGES };
 
 typedef struct {
     const cm_kernel *wide[STAGES], *narrow[STAGES]; /* wide: NULL where vectors do not fit */
-    int width;
     bool last;
     cm_rows_args args;
 } state;
@@ -162,12 +186,10 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     cm_rows_args *a = &s->args;
     (void)cm_cuda_rows_place_groups(p, a, &s->last);
     divide(p, a, s->last);
-    s->width = 16 / (int)cm_dtype_size(p->in[0]->dtype);
-    int64_t run = s->last ? a->channels : a->cols;
-    bool fits = vectors && run % s->width == 0 && a->at_x.outer[0] % s->width == 0 &&
-                a->at_y.outer[0] % s->width == 0;
-    if (fits)
-        CM_TRY(compile(cx, d, p, a, s->last, s->width, s->wide));
+    cm_rows_args same;
+    bool last;
+    if (vectors && !cm_cuda_groups_by_vectors(p, &same, &last))
+        CM_TRY(compile(cx, d, p, a, s->last, cm_cuda_groups_width(p), s->wide));
     *out = s;
     return compile(cx, d, p, a, s->last, 1, s->narrow);
 }

@@ -80,6 +80,12 @@ static int held_of(const cm_problem *p, const cm_knobs *k)
     return held <= MOST_HELD && held * cm_max_i64(bytes, 4) <= MOST_HELD_BYTES ? (int)held : 0;
 }
 
+int cm_cuda_lanes_side(const cm_problem *p, cm_rows_args *a)
+{
+    (void)cm_cuda_rows_place(p, lane_axis(p), a);
+    return side_of(p, a);
+}
+
 /* As many neighbours as fit, ways within a warp where those are enough. */
 int cm_cuda_lanes_knobs(const cm_problem *p, cm_knobs *out)
 {
@@ -118,7 +124,7 @@ double cm_cuda_lanes_cost(const cm_problem *p, const cm_knobs *k)
     double filled = (double)a.lanes / (double)(cm_ceil_div(a.lanes, line) * line);
     double used = (double)tiles_of(&a, k) * WARPS / (facts.multiprocessors * 24.0);
     double fast = (k->v[DEEP] > 1 ? 0.75 : 0.85) * filled * (used < 1 ? used : 1);
-    double times = (held ? 1 : 1.6) * (a.at_y.side != 1 ? 4 : 1);
+    double times = (held ? 1 : 3.4) * (a.at_y.side != 1 ? 4 : 1);
     double alone = 2 * READ_NS + each * (held ? 20 : walks * WALK_NS);
     double memory = cm_cuda_rows_bytes(p) * times / facts.read_gbs / fast;
     return facts.launch_ns + 1000 + (memory > alone ? memory : alone);

@@ -16,15 +16,11 @@ typedef struct {
     size_t partials; /* bytes */
 } state;
 
-static int width_of(const cm_problem *p)
-{
-    return 16 / (int)cm_dtype_size(p->in[0]->dtype);
-}
-
 /* How groups (channels first) or images (last) are divided. */
 static void divide(const cm_problem *p, bool last, cm_rows_args *a)
 {
-    int64_t width = width_of(p), whole = last ? a->space : a->cols, n = last ? a->dims[0] : a->rows;
+    int64_t width = cm_cuda_groups_width(p), whole = last ? a->space : a->cols,
+            n = last ? a->dims[0] : a->rows;
     a->part = last ? THREADS / (a->channels / width) * HELD : THREADS * width * HELD;
     a->parts = cm_ceil_div(whole, a->part);
     a->units = a->parts * n;
@@ -34,14 +30,10 @@ const char *cm_cuda_units_reject(const cm_problem *p)
 {
     cm_rows_args a;
     bool last;
-    const char *why = cm_cuda_groups_reject(p);
+    const char *why = cm_cuda_groups_by_vectors(p, &a, &last);
     if (why)
         return why;
-    (void)cm_cuda_rows_place_groups(p, &a, &last);
-    int64_t width = width_of(p), run = last ? a.channels : a.cols;
-    if (run % width != 0 || a.at_x.outer[0] % width != 0 || a.at_y.outer[0] % width != 0)
-        return "groups are not of whole vectors";
-    if (last && a.channels > THREADS * width)
+    if (last && a.channels > THREADS * cm_cuda_groups_width(p))
         return "there are too many channels";
     divide(p, last, &a);
     return a.units > INT32_MAX ? "there are too many parts" : NULL;
@@ -78,15 +70,6 @@ double cm_cuda_units_cost(const cm_problem *p, const cm_knobs *k)
     return 3 * facts.launch_ns + BEGIN_NS + cm_cuda_rows_bytes(p) / facts.read_gbs / fast;
 }
 
-static int joiners_of(const cm_rows_args *a)
-{
-    int64_t each = a->channels / a->groups;
-    int joiners = 1;
-    while (joiners < 32 && joiners * 8 < each)
-        joiners *= 2;
-    return joiners;
-}
-
 cm_status cm_cuda_units_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                               const cm_knobs *k, const void **out)
 {
@@ -113,7 +96,8 @@ cm_status cm_cuda_units_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const c
         cm_buf_printf(&b,
                       "#define THREADS %d\n#define WIDTH %d\n#define CHANNELS_LAST %d\n"
                       "#define WHOLE_CHANNELS %d\n#define HELD %d\n#define JOINERS %d\n",
-                      THREADS, width_of(p), last, a->space % width_of(p) == 0, HELD, joiners_of(a));
+                      THREADS, cm_cuda_groups_width(p), last,
+                      a->space % cm_cuda_groups_width(p) == 0, HELD, cm_cuda_groups_joiners(a));
         CM_TRY(cm_gpu_kernel_with(cx, d, &b,
                                   (cm_kernel_text){.file = "rows_units", .entry = entries[i]}, 0,
                                   &s->kernels[i]));

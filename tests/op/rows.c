@@ -294,6 +294,62 @@ static void large_groups(void **state)
           -1e30, 1e30, 0);
 }
 
+/* Kept by a block or a cluster of them: all neighbours or a slab, ways that have nothing, the last slab cut. */
+static void long_rows_side_by_side(void **state)
+{
+    (void)state;
+    check("x: f32[2,40,36]\ny = Softmax(x) {axis=1}\nreturn y\n", 4e-6, -90, 90, 200);
+    check("x: f32[1,333,20]\n@e = f32[20] random 3\n"
+          "y = LogSoftmax(x | @e) {axis=1} then \"mul x $0\"\nreturn y\n",
+          4e-6, -3, 3, 0);
+    check("x: f32[100,4,140]\ny = Softmax(x) {axis=0}\nreturn y\n", 4e-6, -3, 3, 900);
+    check("x: f16[2,700,196]\ny = Softmax(x) {axis=1}\nreturn y\n", 1e-3, -4, 4, 3000);
+    check("x: bf16[1,130,578]\ny = LogSoftmax(x) {axis=1}\nreturn y\n", 8e-3, -4, 4, 0);
+    check("x: f16[1,60,2,344]\ny = Softmax(x) {axis=1}\nreturn y\n", 1e-3, -4, 4, 0);
+}
+
+#define AFFINE_HALVES(n) "@s = f16[" #n "] random 1\n@b = f16[" #n "] random 2\n"
+
+/* Of several units each, whole ones or not, in fewer and in more of them than there are blocks. */
+static void groups_of_many_blocks(void **state)
+{
+    (void)state;
+    static const char *const halves[] = {
+        "x: f16[3,4,60,96]\n" AFFINE_HALVES(
+            4) "y = GroupNormalization(x, @s, @b) {num_groups=2}\nreturn y\n",
+        "x: f16[1,3,67,1240]\n" AFFINE_HALVES(3) "y = InstanceNormalization(x, @s, @b)\nreturn y\n",
+        "x: f16[5,31,17,40]\n" AFFINE_HALVES(
+            40) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=1, groups=4}\nreturn y\n",
+        "x: f16[2,50,53,320]\n" AFFINE_HALVES(
+            320) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, groups=32}\nreturn y\n",
+    };
+    for (int i = 0; i < CM_COUNT(halves); i++) {
+        op_case c = op_case_of(halves[i]);
+        c.tolerance = 1e-3;
+        op_check(&c); /* GPUs only */
+        c = op_case_of(halves[i]);
+        c.tolerance = 1e-3;
+        c.hurt = 30000;
+        op_check(&c);
+    }
+    static const char *const floats[] = {
+        "x: f32[3,6,50,42]\n" AFFINE(
+            6) "y = GroupNormalization(x, @s, @b) {num_groups=2}\nreturn y\n",
+        "x: f32[1,2,131,300]\n@e = f32[2,131,300] random 6\n" AFFINE(
+            2) "y = InstanceNormalization(x, @s, @b | @e) then \"add x $0; silu %0\"\nreturn y\n",
+        "x: f32[3,9,70,24]\n" AFFINE(
+            24) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=1, groups=1}\nreturn y\n",
+        "x: f32[2,11,13,128]\n" AFFINE(
+            128) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, groups=64}\nreturn y\n",
+    };
+    for (int i = 0; i < CM_COUNT(floats); i++) {
+        check(floats[i], 4e-6, -1, 1, 0);
+        check(floats[i], 4e-6, 500, 501, 0);
+        check(floats[i], 4e-6, -1, 1, 10000);
+        check(floats[i], 4e-6, -1e30, 1e30, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +366,8 @@ int main(void)
         cmocka_unit_test(norms_of_halves),
         cmocka_unit_test(long_rows),
         cmocka_unit_test(large_groups),
+        cmocka_unit_test(groups_of_many_blocks),
+        cmocka_unit_test(long_rows_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,51 +32,51 @@ DEVICE void set_stats(const rows_args &a, i64 row, double mean, double square)
     r->extreme = !(by < 1e15 && mean < 1e30 && mean > -1e30);
 }
 
+DEVICE const row_stats &stats_of_row(const rows_args &a, i64 row) { return ((const row_stats *)a.stats)[row]; }
+
+struct part_moments { // of one group in one unit
+    double mean, square;
+};
+
 // What is done to the elements of one channel.
 struct channel {
     float center, factor, shift;
 };
 
-DEVICE channel channel_of(const rows_args &a, i64 row, i64 c)
+template <class S> DEVICE channel channel_of(const rows_args &a, const S &r, i64 c)
 {
-    const row_stats *r = (const row_stats *)a.stats + row;
     channel h;
-    h.center = r->center;
-    h.factor = r->factor * to_float(((const SCALET *)a.scale)[c]);
-    h.shift = to_float(((const BIAST *)a.bias)[c]) - r->rest * h.factor;
+    h.center = r.center;
+    h.factor = r.factor * to_float(((const SCALET *)a.scale)[c]);
+    h.shift = to_float(((const BIAST *)a.bias)[c]) - r.rest * h.factor;
     return h;
 }
 
-static __device__ __noinline__ float normalise_in_double(const rows_args &a, i64 row, i64 c, float v)
+static __device__ __noinline__ float normalise_in_double(const rows_args &a, const row_stats &r, i64 c, float v)
 {
-    const row_stats *r = (const row_stats *)a.stats + row;
-    double n = (v - r->mean) / r->by;
+    double n = (v - r.mean) / r.by;
     return (float)(n * to_float(((const SCALET *)a.scale)[c]) + to_float(((const BIAST *)a.bias)[c]));
-}
-
-DEVICE bool is_extreme(const rows_args &a, i64 row)
-{
-    return ((const row_stats *)a.stats + row)->extreme;
 }
 
 DEVICE float normalise(const channel &h, float v) { return (v - h.center) * h.factor + h.shift; }
 
 #if !CHANNELS_LAST
 // The vector from element c of a group on; `h` is of channel `known` of the group, and then of the vector's.
-DEVICE vec<YT, WIDTH> apply_vector(const rows_args &a, const operand_places &o, i64 row, u32 first,
-                                   u32 c, const vec<XT, WIDTH> &v, channel &h, u32 &known)
+template <class S>
+DEVICE vec<YT, WIDTH> apply_vector(const rows_args &a, const operand_places &o, const S &r,
+                                   u32 first, u32 c, const vec<XT, WIDTH> &v, channel &h, u32 &known)
 {
     vec<YT, WIDTH> to;
     u32 k = over_space(a, c), position = c - k * (u32)a.space;
     if (k != known)
-        h = channel_of(a, row, first + (known = k));
+        h = channel_of(a, r, first + (known = k));
     for (int i = 0; i < WIDTH; i++) {
         to.v[i] = from_float<YT>(
             finish(a, o, first + known, position, normalise(h, to_float(v.v[i]))));
         position++;
         if (!WHOLE_CHANNELS && position == (u32)a.space && i + 1 < WIDTH) {
             position = 0;
-            h = channel_of(a, row, first + ++known);
+            h = channel_of(a, r, first + ++known);
         }
     }
     return to;
@@ -91,14 +91,15 @@ DEVICE void apply_unit(const rows_args &a, u32 unit)
     const u32 first = row % (u32)a.groups * ((u32)a.channels / (u32)a.groups);
     const XT *x = (const XT *)a.x + place_of(a, a.at_x, row);
     YT *y = (YT *)a.y + place_of(a, a.at_y, row);
+    const row_stats &r = stats_of_row(a, row);
     u32 known = ~0u;
     channel h;
     operand_places o;
     find_operands(a, row, o);
-    if (is_extreme(a, row)) {
+    if (r.extreme) {
         for (u32 c = begin + threadIdx.x; c < end; c += THREADS) {
             const u32 k = over_space(a, c);
-            float v = normalise_in_double(a, row, first + k, to_float(x[c]));
+            float v = normalise_in_double(a, r, first + k, to_float(x[c]));
             y[c] = from_float<YT>(finish(a, o, first + k, c - k * (u32)a.space, v));
         }
         return;
@@ -113,7 +114,7 @@ DEVICE void apply_unit(const rows_args &a, u32 unit)
         for (int u = 0; u < ahead; u++)
             if (c + u * step < end)
                 *(vec<YT, WIDTH> *)(y + c + u * step) =
-                    apply_vector(a, o, row, first, c + u * step, v[u], h, known);
+                    apply_vector(a, o, r, first, c + u * step, v[u], h, known);
     }
 }
 #else
@@ -134,9 +135,9 @@ DEVICE void apply_to(const rows_args &a, u32 unit, i64 from)
     channel h[WIDTH];
     bool extreme = false;
     for (int i = 0; i < WIDTH; i++) {
-        const i64 row = image * a.groups + (u32)(c + i) / each;
-        h[i] = channel_of(a, row, c + i);
-        extreme = extreme || is_extreme(a, row);
+        const row_stats &r = stats_of_row(a, image * a.groups + (u32)(c + i) / each);
+        h[i] = channel_of(a, r, c + i);
+        extreme = extreme || r.extreme;
     }
     const XT *x = (const XT *)a.x + image * a.at_x.outer[0] + c;
     YT *y = (YT *)a.y + image * a.at_y.outer[0] + c;
@@ -144,7 +145,7 @@ DEVICE void apply_to(const rows_args &a, u32 unit, i64 from)
         for (i64 p = first + way; p < end; p += ways)
 #pragma unroll 1
             for (int i = 0; i < WIDTH; i++) {
-                float v = normalise_in_double(a, image * a.groups + (u32)(c + i) / each, c + i,
+                float v = normalise_in_double(a, stats_of_row(a, image * a.groups + (u32)(c + i) / each), c + i,
                                               to_float(x[p * a.channels + i]));
                 y[p * a.channels + i] = from_float<YT>(finish(a, o, c + i, p, v));
             }

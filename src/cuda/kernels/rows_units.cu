@@ -8,10 +8,6 @@
 #include "rows.cuh"
 #include "rows_group.cuh"
 
-struct part_moments { // of one group in one unit
-    double mean, square;
-};
-
 // ---- Moments of a unit --------------------------------------------------------------------------
 
 // Of n elements of each of a thread's WIDTH streams: the first, how far the mean is from it, and squared distances from the mean. They are
@@ -248,10 +244,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) join(const __grid_constant
     __syncwarp();
     for (int c = threadIdx.x % 32; c < (int)each; c += 32) {
         const i64 channel = row % groups * each + c, at = row / groups * a.channels + channel;
-        const struct channel h = channel_of(a, row, channel);
+        const struct channel h = channel_of(a, stats_of_row(a, row), channel);
         float *to = channels_of(a);
         to[at] = h.center;
-        to[at + a.rows * each] = is_extreme(a, row) ? __int_as_float(0x7fffffff) : h.factor;
+        to[at + a.rows * each] = stats_of_row(a, row).extreme ? __int_as_float(0x7fffffff) : h.factor;
         to[at + a.rows * each * 2] = h.shift;
     }
 #endif
@@ -289,7 +285,7 @@ DEVICE void unit_results(const rows_args &a, u32 unit)
 #pragma unroll 1
         for (int i = 0; i < WIDTH && first + k * ways < end; i++) {
             const i64 at = (i64)k * ways * channels + i;
-            const float n = normalise_in_double(a, (i64)image * a.groups + (c + i) / each, c + i, to_float(x[at]));
+            const float n = normalise_in_double(a, stats_of_row(a, (i64)image * a.groups + (c + i) / each), c + i, to_float(x[at]));
             y[at] = from_float<YT>(finish(a, o, c + i, first + k * ways, n));
         }
 #pragma unroll

@@ -1,10 +1,10 @@
 /* products.c -- matrix products and convolutions on a GPU: every tactic, every setting, beside one another.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Usage: products [all] [check] [WORDS...]. For each problem and tactic the fastest setting: microseconds, TFLOP/s, and which fraction of the
+ * Usage: products [all] [check] [once] [=TACTIC,KNOBS]... [WORDS...]. For each problem and tactic the fastest setting: microseconds, TFLOP/s, and which fraction of the
  * fastest tactic's speed that is; then the setting that the cost model would take. `all`: every setting. `check`: how far results
- * are from those of the first, at most (of outputs that are not large). WORDS: problems whose name has one
- * of them. Products of networks are there without and with what follows them. Kernels are compiled first, by all cores. Times are those of a
+ * are from those of the first, at most (of outputs that are not large). `once`: every setting runs once and is not timed, for a
+ * profiler. `=matmul_wgmma,192,5,1,1,128,1,1`: these tactics with these settings, whether they are offered or not. WORDS: problems whose name has one of them. Products of networks are there without and with what follows them. Kernels are compiled first, by all cores. Times are those of a
  * recording of many runs, by the device's clock. */
 #include <math.h>
 #include <pthread.h>
@@ -49,6 +49,9 @@ static const cm_device_api *api;
 static unsigned char *memory;
 static const size_t MEMORY = (size_t)6 << 30;
 static unsigned char *expected; /* results of a problem's first trial; NULL: not to be checked */
+static bool once;
+static char **forced; /* tactics with their knobs */
+static int n_forced;
 
 static void must(cm_ctx *cx, cm_status st)
 {
@@ -254,6 +257,23 @@ static void leave_wanted(int argc, char **argv)
     n_problems = n;
 }
 
+/* The forced settings of a tactic. */
+static int forced_knobs(const cm_tactic *t, cm_knobs *out)
+{
+    int n = 0;
+    for (int i = 0; i < n_forced && n < CM_MAX_KNOBS; i++) {
+        const char *at = forced[i] + 1;
+        size_t name = strcspn(at, ",");
+        if (strlen(t->name) != name || strncmp(t->name, at, name) != 0)
+            continue;
+        cm_knobs *k = &out[n++];
+        at += name;
+        for (int v = 0; *at && v < CM_COUNT(k->v); v++)
+            k->v[v] = (int32_t)strtol(at + 1, (char **)&at, 10);
+    }
+    return n;
+}
+
 static void make_trials(void)
 {
     cm_knobs knobs[CM_MAX_KNOBS];
@@ -266,7 +286,9 @@ static void make_trials(void)
             if (rows[t].level > p->target.level || rows[t].reject(p))
                 continue;
             memset(knobs, 0, sizeof knobs);
-            int settings = rows[t].knobs ? rows[t].knobs(p, knobs) : 1;
+            int settings = n_forced        ? forced_knobs(&rows[t], knobs)
+                           : rows[t].knobs ? rows[t].knobs(p, knobs)
+                                           : 1;
             for (int k = 0; k < settings && n_trials < MOST; k++) {
                 trial *x = &trials[n_trials++];
                 *x = (trial){.of = problems[i], .tactic = &rows[t], .knobs = knobs[k]};
@@ -388,6 +410,10 @@ static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
     must(cx, x->tactic->run(&r));
     if (expected)
         compare(cx, x, out[0]);
+    if (once) {
+        must(cx, api->wait(cx, stream));
+        return;
+    }
     must(cx, api->record_begin(cx, stream));
     for (int i = 0; i < REPEATS; i++)
         must(cx, x->tactic->run(&r));
@@ -407,8 +433,8 @@ static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
 static void print_trial(const trial *x, double best, const char *mark)
 {
     const int32_t *v = x->knobs.v;
-    printf("  %-16s %4d %4d %4d %2d %3d %2d %2d  %9.1f us  model %9.1f us  %7.1f TFLOP/s  %.2f%s",
-           x->tactic->name, v[0], v[1], v[2], v[3], v[4], v[5], v[6], x->ns / 1000, x->cost / 1000,
+    printf("  %-16s %4d %4d %4d %2d %3d %2d %2d %d  %9.1f us  model %9.1f us  %7.1f TFLOP/s  %.2f%s",
+           x->tactic->name, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], x->ns / 1000, x->cost / 1000,
            x->of->flops / x->ns / 1000, best / x->ns, mark);
     printf(expected ? "  apart %g\n" : "\n", x->apart);
 }
@@ -452,9 +478,15 @@ int main(int argc, char **argv)
     memory = all_memory;
     bool all = argc > 1 && !strcmp(argv[1], "all");
     bool check = argc > 1 + all && !strcmp(argv[1 + all], "check");
+    int used = all + check;
+    once = argc > 1 + used && !strcmp(argv[1 + used], "once");
+    used += once;
+    forced = argv + 1 + used;
+    for (; argc > 1 + used && argv[1 + used][0] == '='; used++)
+        n_forced++;
     expected = check ? malloc(CHECKED * sizeof(double)) : NULL;
     make_problems();
-    leave_wanted(argc - all - check, argv + all + check);
+    leave_wanted(argc - used, argv + used);
     make_trials();
     compile_all();
     cm_dtype filled = CM_NO_DTYPE;

@@ -38,12 +38,13 @@ typedef struct op_case {
     const char *text;
     double tolerance; /* of the output's largest magnitude */
     double absolute;  /* and this much in any case: sums whose terms cancel */
-    int steps;        /* integer outputs: how far they may be off */
+    int steps;        /* integer outputs, floats of 16 bits where not 0: how far they may be off */
     uint32_t seed;
     double low, high;          /* of random float inputs */
     int64_t int_low, int_high; /* of integer inputs; high exclusive */
     bool tf32;                 /* GPUs may shorten float32 operands of products */
     int hurt;            /* > 0: one element in so many of float inputs is NaN, infinite or huge */
+    bool every;          /* inputs of 16 bits hold every pattern of bits, one after the other */
     const char *only;    /* only tactics whose name holds this; NULL: all */
     const char *without; /* none whose name holds this; NULL: all */
     int ran;             /* how many runs were compared */
@@ -83,7 +84,9 @@ static void op_fill(const op_case *c, cm_tensor *t, uint32_t *state)
     static const double painful[] = {NAN, INFINITY, -INFINITY, 1e38, -1e38, 1e-42, 0.0, -0.0};
     int64_t n = cm_tensor_elems(t);
     for (int64_t i = 0; i < n; i++) {
-        if (cm_dtype_is_float(t->dtype)) {
+        if (c->every && cm_dtype_size(t->dtype) == 2) {
+            ((uint16_t *)t->data)[i] = (uint16_t)i;
+        } else if (cm_dtype_is_float(t->dtype)) {
             double v = c->low + (c->high - c->low) * op_unit(state);
             if (c->hurt && op_random(state) % (uint32_t)c->hurt == 0)
                 v = painful[op_random(state) % 8];
@@ -250,6 +253,14 @@ static void op_relay(const cm_tensor *from, const void *from_data, const cm_tens
     }
 }
 
+/* Of floats of 16 bits, in their order: how far apart they are, as many as there are between them. */
+static int op_steps_apart(const void *a, const void *b, int64_t i)
+{
+    int16_t x = ((const int16_t *)a)[i], y = ((const int16_t *)b)[i];
+    int p = x < 0 ? -(x & 0x7fff) : x, q = y < 0 ? -(y & 0x7fff) : y;
+    return abs(p - q);
+}
+
 static void op_compare(const op_state *s, const char *what, int o, const cm_tensor *want,
                        const void *got)
 {
@@ -275,9 +286,10 @@ static void op_compare(const op_state *s, const char *what, int o, const cm_tens
         if (is_float) {
             w = cm_get_f64(want->dtype, want->data, i);
             g = cm_get_f64(want->dtype, got, i);
-            good = isnan(w)   ? isnan(g)
-                   : isinf(w) ? w == g
-                              : fabs(w - g) <= s->c->tolerance * scale + s->c->absolute + 1e-37;
+            good = isnan(w)      ? isnan(g)
+                   : isinf(w)    ? w == g
+                   : s->c->steps ? !isnan(g) && op_steps_apart(want->data, got, i) <= s->c->steps
+                                 : fabs(w - g) <= s->c->tolerance * scale + s->c->absolute + 1e-37;
         } else {
             w = (double)cm_get_i64(want->dtype, want->data, i);
             g = (double)cm_get_i64(want->dtype, got, i);

@@ -6,7 +6,7 @@
  * then a failure), "sm_75,sm_90" compiles the kernels of every tactic that takes a case for these classes
  * and runs nothing. CAMEO_TEST_CASES=3: no more than so many cases of each tactic,
  * which share its settings among them. Without a target the CPU's run, and the GPU's where there is one.
- * CAMEO_TEST_TACTIC=conv_cudnn: of ours only this one. */
+ * CAMEO_TEST_TACTIC=conv_cudnn: of ours only this one; CAMEO_TEST_KNOBS="192,5,1 128,6,1": with these settings, in every case. */
 #ifndef CM_TESTS_OP_HARNESS_CUDA_H
 #define CM_TESTS_OP_HARNESS_CUDA_H
 
@@ -200,12 +200,32 @@ static bool op_turn(const cm_tactic *t, int device, int *begin, int *step)
     return *begin < *step;
 }
 
+/* Settings that the environment asks for; 0: none. */
+static int op_forced_knobs(cm_knobs *out)
+{
+    const char *at = getenv("CAMEO_TEST_KNOBS");
+    int n = 0;
+    for (; at && *at && n < CM_MAX_KNOBS; n++) {
+        for (int v = 0; *at && *at != ' ' && v < CM_COUNT(out->v); v++) {
+            out[n].v[v] = (int32_t)strtol(at, (char **)&at, 10);
+            at += *at == ',';
+        }
+        at += *at == ' ';
+    }
+    return n;
+}
+
 static void op_device_tactic(op_state *s, op_targets_state *g, cm_device *d, cm_problem *p,
                              const cm_tactic *t, const char *layouts, int begin, int step)
 {
-    cm_knobs *knobs = malloc(CM_MAX_KNOBS * sizeof *knobs);
-    memset(knobs, 0, sizeof *knobs);
-    int n_knobs = t->knobs ? t->knobs(p, knobs) : 1;
+    cm_knobs *knobs = calloc(CM_MAX_KNOBS, sizeof *knobs);
+    int n_knobs = op_forced_knobs(knobs);
+    if (n_knobs) {
+        begin = 0;
+        step = 1;
+    } else {
+        n_knobs = t->knobs ? t->knobs(p, knobs) : 1;
+    }
     assert_in_range(n_knobs, 1, CM_MAX_KNOBS);
     for (int k = begin; k < n_knobs; k += step) {
         char what[256];

@@ -205,10 +205,12 @@ void cm_finish_text(const cm_finish *f, const cm_problem *p, const cm_tensor *bi
                       row_kind(&f->operand[i].row), col_kind(&f->operand[i].col));
     cm_buf_str(out, "\n");
     if (p->epilogue) {
-        bool brief = p->out[0]->dtype == CM_F16 || p->out[0]->dtype == CM_BF16;
+        cm_dtype type = p->out[0]->dtype;
         cm_buf_str(out, "#define FINISH_PROGRAM\n");
         cm_cuda_program_text(out, p->epilogue, "finish_program",
-                             brief ? CM_TEXT_SHORT : CM_TEXT_FLOAT);
+                             type == CM_F16    ? CM_TEXT_HALF
+                             : type == CM_BF16 ? CM_TEXT_SHORT
+                                               : CM_TEXT_FLOAT);
     }
 }
 

@@ -10,9 +10,9 @@
 #include <string.h>
 
 /* A, B, C are the arguments. Floats have a form for every instruction, whole numbers for some; floats for results of
- * 16 bits have their own where that is cheaper. */
+ * 16 bits have their own where that is cheaper, and so has what becomes a float16 as it is. */
 typedef struct {
-    const char *real, *whole, *brief;
+    const char *real, *whole, *brief, *half;
 } form;
 
 /* clang-format off */
@@ -34,7 +34,7 @@ static const form forms[CM_PW_ALL] = {
     [CM_PW_SIGMOID] = {"pw_sigmoid(A)", NULL, "short_sigmoid(A)"},
     [CM_PW_ERF] = {"erf(A)", NULL},
     [CM_PW_RELU] = {"A <= 0 ? 0 : A", "A > 0 ? A : 0", "short_max(A, 0)"},
-    [CM_PW_GELU] = {"pw_gelu(A)", NULL, "short_gelu(A)"},
+    [CM_PW_GELU] = {"pw_gelu(A)", NULL, "short_gelu(A)", "half_gelu(A)"},
     [CM_PW_GELU_TANH] = {"pw_gelu_tanh(A)", NULL, "short_gelu_tanh(A)"},
     [CM_PW_SILU] = {"A * pw_sigmoid(A)", NULL, "short_silu(A)"},
     [CM_PW_MISH] = {"pw_mish(A)", NULL},
@@ -90,8 +90,8 @@ static const form forms[CM_PW_ALL] = {
 
 const char *cm_text_number_type(cm_text_number n)
 {
-    static const char *const names[] = {"float", "float", "double", "long long",
-                                        "unsigned long long"};
+    static const char *const names[] = {"float",  "float",     "float",
+                                        "double", "long long", "unsigned long long"};
     return names[n];
 }
 
@@ -132,7 +132,7 @@ static void put_number(cm_buf *out, double v, cm_text_number n)
     uint64_t wide;
     memcpy(&bits, &f, sizeof bits);
     memcpy(&wide, &v, sizeof wide);
-    if (n == CM_TEXT_FLOAT || n == CM_TEXT_SHORT)
+    if (n <= CM_TEXT_HALF)
         cm_buf_printf(out, "__int_as_float(0x%08" PRIx32 ")", bits);
     else if (n == CM_TEXT_DOUBLE)
         cm_buf_printf(out, "__longlong_as_double(0x%016" PRIx64 "ll)", wide);
@@ -172,13 +172,16 @@ static const char *power_form(double exponent)
                              : NULL;
 }
 
-static const char *form_of(const cm_program_step *s, cm_text_number n)
+/* last: its result is the program's. */
+static const char *form_of(const cm_program_step *s, cm_text_number n, bool last)
 {
     if (n == CM_TEXT_I64 || n == CM_TEXT_U64)
         return forms[s->op].whole;
     const char *power =
         s->op == CM_PW_POW && s->arg[1].kind == CM_ARG_NUMBER ? power_form(s->arg[1].number) : NULL;
-    if (n == CM_TEXT_SHORT && forms[s->op].brief)
+    if (n == CM_TEXT_HALF && last && forms[s->op].half)
+        return forms[s->op].half;
+    if ((n == CM_TEXT_SHORT || n == CM_TEXT_HALF) && forms[s->op].brief)
         return forms[s->op].brief;
     return power ? power : forms[s->op].real;
 }
@@ -194,10 +197,11 @@ static void put_form(cm_buf *out, const cm_program_step *s, const char *text, cm
     }
 }
 
-static void put_step(cm_buf *out, const cm_program_step *s, int index, cm_text_number n)
+static void put_step(cm_buf *out, const cm_program *p, int index, cm_text_number n)
 {
+    const cm_program_step *s = &p->step[index];
     cm_buf_printf(out, "    T v%d = (T)(", index);
-    put_form(out, s, form_of(s, n), n);
+    put_form(out, s, form_of(s, n, index == p->n_steps - 1), n);
     cm_buf_str(out, ");\n");
 }
 
@@ -232,7 +236,7 @@ void cm_cuda_program_text(cm_buf *out, const cm_program *p, const char *name, cm
                   "    typedef %s T;\n",
                   name, type, type, type, type);
     for (int i = 0; i < p->n_steps; i++)
-        put_step(out, &p->step[i], i, n);
+        put_step(out, p, i, n);
     for (int i = 0; i < p->n_outputs; i++)
         cm_buf_printf(out, "    r[%d] = v%d;\n", i, p->output[i]);
     const char *fault = cm_cuda_program_fault(p, n);

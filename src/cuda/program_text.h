@@ -7,10 +7,12 @@
 #include "plan/program.h"
 
 /* In which numbers it is computed. Whole ones wrap, know no elementary function, and compare as their type. SHORT are
- * floats whose results go into 16 bits: functions are as exact as that needs (kernels/program.cuh). */
+ * floats whose results go into 16 bits: functions are as exact as that needs (kernels/program.cuh); HALF: into float16, where what is
+ * computed last may be nothing sooner. */
 typedef enum {
     CM_TEXT_FLOAT,
     CM_TEXT_SHORT,
+    CM_TEXT_HALF,
     CM_TEXT_DOUBLE,
     CM_TEXT_I64,
     CM_TEXT_U64,

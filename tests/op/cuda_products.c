@@ -237,6 +237,17 @@ static void gelu_below_zero(void **state)
         activate("bf16", "gelu", x, x + 0.25, 0, 1.6e-2);
 }
 
+/* All float16 there are: each result is the nearest, or where the exact one is near the middle its neighbour. */
+static void gelu_of_every_half(void **state)
+{
+    (void)state;
+    op_case c = op_case_of("a: f16[256,8]\n@b = f16[8,256] random 1\nr: f16[256,256]\n"
+                           "y = MatMul(a, @b | r) then \"gelu $0\"\nreturn y\n");
+    c.every = true;
+    c.steps = 1;
+    op_check(&c);
+}
+
 static void products_of_few_rows(void **state)
 {
     (void)state;
@@ -331,6 +342,7 @@ int main(void)
         cmocka_unit_test(products_in_whole_lines),
         cmocka_unit_test(activations_of_halves),
         cmocka_unit_test(gelu_below_zero),
+        cmocka_unit_test(gelu_of_every_half),
         cmocka_unit_test(products_of_floats_with_a_bias),
         cmocka_unit_test(convolutions_of_both_readings),
         cmocka_unit_test(convolutions_that_add),

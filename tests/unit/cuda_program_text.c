@@ -60,6 +60,10 @@ static void floats_for_short_results(void **state)
           "    T v1 = (T)(short_gelu(v0));\n"
           "    T v2 = (T)(sqrt(v1));\n"
           "    r[0] = v2;\n");
+    check("gelu x; gelu %0", CM_TEXT_HALF, "float",
+          "    T v0 = (T)(short_gelu(x));\n"
+          "    T v1 = (T)(half_gelu(v0));\n"
+          "    r[0] = v1;\n");
 }
 
 static void whole_numbers(void **state)

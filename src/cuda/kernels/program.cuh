@@ -133,6 +133,16 @@ SHORT short_gelu(float x)
     return short_max(x, 0) - t * short_exp2(q);
 }
 
+// The same for float16, whose least step is 2^-24: log2 Q for t to 5.75 to 2^-17.5 of Q where the result is above 2^-14, and to as
+// much of 2^-14 below; what is beyond becomes zero.
+SHORT half_gelu(float x)
+{
+    float t = fminf(fabsf(x), 5.75f);
+    float high = -0.0530518171f + t * (0.00794227498f + t * (-0.000748422432f + t * 3.24448997e-5f));
+    float q = -1.00000759f + t * (-1.15103665f + t * (-0.459170456f + t * high));
+    return short_max(x, 0) - t * short_exp2(q);
+}
+
 SHORT short_gelu_tanh(float x)
 {
     return x * short_sigmoid(x * (1.59576912160573071176f + 0.07135481627260f * (x * x)));

@@ -5,7 +5,7 @@
  * fastest tactic's speed that is; then the setting that the cost model would take. `all`: every setting. `check`: how far results
  * are from those of the first, at most (of outputs that are not large). `once`: every setting runs once and is not timed, for a
  * profiler. `=matmul_wgmma,192,5,1,1,128,1,1`: these tactics with these settings, whether they are offered or not. WORDS: problems whose name has one of them. Products of networks are there without and with what follows them. Kernels are compiled first, by all cores. Times are those of a
- * recording of many runs, by the device's clock. */
+ * recording of many runs, by the device's clock; settings take turns, so that all are timed on a GPU as warm. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 #include "plan/backend.h"
 
-enum { MOST = 4096, REPEATS = 20, INPUTS = 3, OPERANDS = 2, CHECKED = 3 << 20 };
+enum { MOST = 4096, REPEATS = 20, ROUNDS = 4, INPUTS = 3, OPERANDS = 2, CHECKED = 40 << 20 };
 
 typedef struct {
     char name[96];
@@ -35,6 +35,7 @@ typedef struct {
     cm_knobs knobs;
     cm_arena arena;
     const void *state;
+    cm_recording *recording;
     cm_status ready;
     char message[1024];
     double cost, ns, apart;
@@ -381,7 +382,8 @@ static void compare(cm_ctx *cx, trial *x, const void *out)
     of = x->of;
 }
 
-static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
+/* Runs once, then is recorded. */
+static void record(cm_ctx *cx, trial *x)
 {
     const cm_problem *p = &x->of->p;
     const void *in[INPUTS] = {0}, *operands[OPERANDS] = {0};
@@ -406,7 +408,6 @@ static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
                 .stream = stream,
                 .fault = (uint32_t *)memory,
                 .fault_code = 1};
-    cm_recording *recording = NULL;
     must(cx, x->tactic->run(&r));
     if (expected)
         compare(cx, x, out[0]);
@@ -417,17 +418,38 @@ static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
     must(cx, api->record_begin(cx, stream));
     for (int i = 0; i < REPEATS; i++)
         must(cx, x->tactic->run(&r));
-    must(cx, api->record_end(cx, stream, &recording));
+    must(cx, api->record_end(cx, stream, &x->recording));
     x->ns = INFINITY;
-    for (int i = 0; i < 3; i++) {
-        double ns;
-        must(cx, api->mark(cx, stream, from));
-        must(cx, api->launch(cx, stream, recording));
-        must(cx, api->mark(cx, stream, to));
-        must(cx, api->between(cx, device, from, to, &ns));
-        x->ns = ns / REPEATS < x->ns ? ns / REPEATS : x->ns;
-    }
-    api->recording_close(device, recording);
+}
+
+static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
+{
+    double ns;
+    must(cx, api->mark(cx, stream, from));
+    must(cx, api->launch(cx, stream, x->recording));
+    must(cx, api->mark(cx, stream, to));
+    must(cx, api->between(cx, device, from, to, &ns));
+    x->ns = ns / REPEATS < x->ns ? ns / REPEATS : x->ns;
+}
+
+/* All settings of a problem. */
+static void measure_all(cm_ctx *cx, const problem *b, cm_mark *from, cm_mark *to)
+{
+    for (int round = -1; round < (once ? 0 : ROUNDS); round++)
+        for (int i = 0; i < n_trials; i++) {
+            trial *x = &trials[i];
+            if (x->of != b || x->ready != CM_OK)
+                continue;
+            if (round < 0)
+                record(cx, x);
+            else
+                measure(cx, x, from, to);
+        }
+    for (int i = 0; i < n_trials; i++)
+        if (trials[i].recording) {
+            api->recording_close(device, trials[i].recording);
+            trials[i].recording = NULL;
+        }
 }
 
 static void print_trial(const trial *x, double best, const char *mark)
@@ -494,9 +516,7 @@ int main(int argc, char **argv)
         cm_dtype type = problems[i]->in[0].dtype;
         if (type != filled)
             fill_memory(&cx, filled = type);
-        for (int t = 0; t < n_trials; t++)
-            if (trials[t].of == problems[i] && trials[t].ready == CM_OK)
-                measure(&cx, &trials[t], from, to);
+        measure_all(&cx, problems[i], from, to);
         report(problems[i], all);
         fflush(stdout);
     }

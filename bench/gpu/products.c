@@ -455,8 +455,8 @@ static void measure_all(cm_ctx *cx, const problem *b, cm_mark *from, cm_mark *to
 static void print_trial(const trial *x, double best, const char *mark)
 {
     const int32_t *v = x->knobs.v;
-    printf("  %-16s %4d %4d %4d %2d %3d %2d %2d %d  %9.1f us  model %9.1f us  %7.1f TFLOP/s  %.2f%s",
-           x->tactic->name, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], x->ns / 1000, x->cost / 1000,
+    printf("  %-16s %4d %4d %4d %2d %3d %2d %2d  %9.1f us  model %9.1f us  %7.1f TFLOP/s  %.2f%s",
+           x->tactic->name, v[0], v[1], v[2], v[3], v[4], v[5], v[6], x->ns / 1000, x->cost / 1000,
            x->of->flops / x->ns / 1000, best / x->ns, mark);
     printf(expected ? "  apart %g\n" : "\n", x->apart);
 }

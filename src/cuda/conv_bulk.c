@@ -225,13 +225,13 @@ cm_status cm_cuda_conv_bulk_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, con
 cm_status cm_cuda_conv_bulk_run(const cm_run *r)
 {
     const bulk_state *s = r->state;
-    cm_tensor_map a, b, out, added;
+    cm_tensor_map a, b, added;
     bulk_args x = s->args;
     cm_finish f = s->finish;
     CM_TRY(cm_gpu_image_map(r->cx, r, s->dtype, r->in[0], &s->x_map, &a));
     CM_TRY(cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[1], s->w_dims, s->w_strides, s->w_box,
                              128, &b));
     cm_finish_bind(&f, r, r->p->as.conv.bias ? r->in[2] : NULL);
-    CM_TRY(cm_whole_bind(&s->whole, &f, r, &out, &added));
-    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a, &b, &out, &added, &x, &f});
+    CM_TRY(cm_whole_bind(&s->whole, &f, r, &added));
+    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a, &b, &added, &x, &f});
 }

@@ -107,13 +107,13 @@ cm_status cm_cuda_conv_wgmma_run(const cm_run *r)
     const wgmma_state *s = r->state;
     cm_gpu_conv_args x = s->args;
     cm_finish f = s->finish;
-    cm_tensor_map w, out, added;
+    cm_tensor_map w, added;
     uint32_t tiles = s->tiles;
     CM_TRY(
         cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[1], s->dims, s->strides, s->box, 128, &w));
     cm_finish_bind(&f, r, r->p->as.conv.bias ? r->in[2] : NULL);
     x.x = r->in[0];
     x.w = r->in[1];
-    CM_TRY(cm_whole_bind(&s->whole, &f, r, &out, &added));
-    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&w, &out, &added, &x, &tiles, &f});
+    CM_TRY(cm_whole_bind(&s->whole, &f, r, &added));
+    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&w, &added, &x, &tiles, &f});
 }

@@ -1,4 +1,4 @@
-/* finish_whole.c -- which results bulk copies can take away, and the text that finishes them.
+/* finish_whole.c -- which results warps can write in whole lines, and the text that finishes them.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/finish_whole.h"
 
@@ -83,7 +83,6 @@ void cm_whole_of(const cm_finish *f, const cm_problem *p, const cm_tensor *bias,
             w->added = map_of(v, cols, w);
         }
     }
-    w->out = map_of(&f->out, cols, w);
     w->is = w->vectors <= VECTORS && matrices <= MATRICES;
 }
 
@@ -108,17 +107,13 @@ void cm_whole_text(const cm_whole *w, const cm_finish *f, const cm_problem *p,
     cm_buf_str(out, "\n");
 }
 
-cm_status cm_whole_bind(const cm_whole *w, const cm_finish *f, const cm_run *r, cm_tensor_map *out,
+cm_status cm_whole_bind(const cm_whole *w, const cm_finish *f, const cm_run *r,
                         cm_tensor_map *added)
 {
-    *out = *added = (cm_tensor_map){0};
-    if (!w->is)
+    *added = (cm_tensor_map){0};
+    if (!w->is || w->matrix < 0)
         return CM_OK;
     cm_dtype type = w->size == 2 ? CM_F16 : CM_F32;
-    CM_TRY(cm_gpu_tensor_map(r->cx, r, type, 3, f->out.data, w->out.dims, w->out.strides,
-                             w->out.box, w->line, out));
-    if (w->matrix < 0)
-        return CM_OK;
     const void *data = w->matrix == CM_FINISH_OPERANDS ? f->bias.data : f->operand[w->matrix].data;
     return cm_gpu_tensor_map(r->cx, r, type, 3, data, w->added.dims, w->added.strides, w->added.box,
                              w->line, added);

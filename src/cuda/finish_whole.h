@@ -18,7 +18,7 @@ typedef struct cm_whole {
     int vectors; /* added: a number for each column */
     int matrix;  /* operand that is added as a matrix, CM_FINISH_OPERANDS: the bias; -1: none */
     int line;    /* bytes of one that a copy takes, 64 or 128 */
-    cm_box_map out, added;
+    cm_box_map added;
 } cm_whole;
 
 /* Of a finish that cm_finish_init made, for a batch of matrices of so many columns; tile: columns of a tile. */
@@ -28,7 +28,7 @@ void cm_whole_of(const cm_finish *f, const cm_problem *p, const cm_tensor *bias,
 void cm_whole_text(const cm_whole *w, const cm_finish *f, const cm_problem *p,
                    const cm_tensor *bias, cm_buf *out);
 /* In each run. */
-cm_status cm_whole_bind(const cm_whole *w, const cm_finish *f, const cm_run *r, cm_tensor_map *out,
+cm_status cm_whole_bind(const cm_whole *w, const cm_finish *f, const cm_run *r,
                         cm_tensor_map *added) CM_MUST_USE;
 
 #endif

@@ -218,6 +218,7 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
                            s->whole.added.dims[2] > 1};
     bool b_across = cm_gpu_product_reading(&v, &v.s.b, e.element).across;
     cm_wgmma_room room = cm_wgmma_room_of(&g, &w, b_across, &s->whole);
+    w.late = cm_wgmma_is_late(&w, &e, &s->whole, &room);
     s->grid = (cm_grid){.blocks = {(unsigned)cm_wgmma_blocks(&g, &w, &e)},
                         .threads = {cm_wgmma_threads(&w)},
                         .cluster = (unsigned)(w.splits > 1 ? w.splits : w.together),
@@ -230,7 +231,7 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
 cm_status cm_cuda_matmul_wgmma_run(const cm_run *r)
 {
     const wgmma_state *s = r->state;
-    cm_tensor_map a, b, out, added;
+    cm_tensor_map a, b, added;
     wgmma_args x = s->args;
     cm_finish f = s->finish;
     CM_TRY(cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[s->a], s->a_map.dims, s->a_map.strides,
@@ -238,6 +239,6 @@ cm_status cm_cuda_matmul_wgmma_run(const cm_run *r)
     CM_TRY(cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[s->b], s->b_map.dims, s->b_map.strides,
                              s->b_map.box, 128, &b));
     cm_finish_bind(&f, r, s->bias >= 0 ? r->in[s->bias] : NULL);
-    CM_TRY(cm_whole_bind(&s->whole, &f, r, &out, &added));
-    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a, &b, &out, &added, &x, &f});
+    CM_TRY(cm_whole_bind(&s->whole, &f, r, &added));
+    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a, &b, &added, &x, &f});
 }

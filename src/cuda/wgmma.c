@@ -22,12 +22,13 @@ static const struct {
     {{64, 8, 1, 1, 128, 0, 8}, 1.00, 2250},  {{80, 8, 1, 1, 128, 0, 3}, 1.00, 3500},
     {{96, 8, 1, 1, 128, 0, 2}, 1.00, 1650},  {{96, 8, 1, 1, 128, 0, 3}, 1.00, 3200},
     {{96, 8, 1, 1, 128, 0, 4}, 1.00, 2300},  {{128, 6, 1, 1, 128, 0, 2}, 1.05, 2700},
-    {{128, 6, 1, 1, 128, 0, 4}, 1.05, 3200},
+    {{128, 6, 1, 1, 128, 0, 4}, 1.05, 3200}, {{192, 5, 1, 1, 128, 0, 1, 1}, 1.50, 0},
 };
 
 cm_wgmma cm_wgmma_of_knobs(const cm_knobs *k)
 {
-    return (cm_wgmma){k->v[0], k->v[1], k->v[2], k->v[3], k->v[4], k->v[5], k->v[6]};
+    return (cm_wgmma){k->v[0], k->v[1],      k->v[2], k->v[3],
+                      k->v[4], k->v[5] == 1, k->v[6], k->v[5] == 2};
 }
 
 int cm_wgmma_groups(const cm_wgmma *w)
@@ -75,7 +76,7 @@ cm_wgmma_room cm_wgmma_room_of(const cm_gpu_facts *g, const cm_wgmma *w, bool b_
             w->rows * w->n * whole->size / (warps * 16 * whole->line) * (w->alternate ? 2 : 1);
         int least = w->per_multiprocessor == 1 && w->stages > LEAST ? LEAST : w->stages;
         out = (size_t)(warps * whole->vectors * w->n * whole->size);
-        r.slots = whole->matrix >= 0 ? parts : parts < 2 ? 1 : 2;
+        r.slots = whole->matrix >= 0 ? parts : 1;
         while (r.slots > 1 && (size_t)least * stage + out + (size_t)r.slots * slot > most)
             r.slots--;
         out += (size_t)r.slots * slot;
@@ -105,7 +106,8 @@ static int row_of(const cm_wgmma *w)
     for (int i = 0; i < CM_COUNT(settings); i++) {
         const cm_wgmma *s = &settings[i].w;
         bool same = s->n == w->n && s->together == w->together && s->rows == w->rows &&
-                    s->alternate == w->alternate && s->per_multiprocessor == w->per_multiprocessor;
+                    s->alternate == w->alternate && s->late == w->late &&
+                    s->per_multiprocessor == w->per_multiprocessor;
         if (same && (s->splits == w->splits || found < 0))
             found = i;
     }
@@ -178,7 +180,7 @@ double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *
     double out = (RESULT_NS + added + FUNCTION_NS * e->functions / groups) * results /
                  w->per_multiprocessor / w->splits * (w->alternate ? 2 : 1);
     double hidden =
-        w->alternate
+        w->alternate || w->late
             ? (BESIDE_RESULT_NS + BESIDE_ADDED * added + BESIDE_FUNCTION_NS * e->functions) *
                   results
             : out;
@@ -202,6 +204,8 @@ static bool usable(const cm_wgmma *w, const cm_extent *e, cm_wgmma_kernel kernel
         return false;
     if (kernel == CM_WGMMA_IMAGES && cm_wgmma_groups(w) > 2)
         return false;
+    if (w->late && kernel != CM_WGMMA_ALL)
+        return false;
     int64_t steps = cm_ceil_div(e->k * e->element, CM_WGMMA_LINE);
     return w->splits == 1 || steps >= 2 * w->splits;
 }
@@ -223,7 +227,7 @@ int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, cm_wgmma_kernel k
         }
         ns[at] = cost;
         out[at] = (cm_knobs){{w->n, w->stages, w->per_multiprocessor, w->together, w->rows,
-                              w->alternate, w->splits}};
+                              w->late ? 2 : w->alternate, w->splits}};
     }
     double flops = 2.0 * (double)e->m * (double)e->n * (double)e->k * (double)e->matrices;
     return flops < SMALL_FLOPS ? 1 : n < MOST ? n : MOST; /* small ones are all alike */
@@ -247,6 +251,17 @@ static void put_instruction(cm_buf *out, int n, const char *type, int k, const c
     cm_buf_str(out, "\n        : \"l\"(a), \"l\"(b), \"r\"(add));\n}\n");
 }
 
+bool cm_wgmma_is_late(const cm_wgmma *w, const cm_extent *e, const cm_whole *whole,
+                      const cm_wgmma_room *room)
+{
+    /* Two pieces of 16 columns (8 of four bytes) stand beside each stage but the first; a part that a matrix is added to has its slot. */
+    int64_t steps = cm_ceil_div(e->k * e->element, CM_WGMMA_LINE);
+    int line = w->rows / 64 / cm_wgmma_groups(w) * w->n *
+               whole->size; /* bytes of a warp's results, 16 rows each */
+    return w->late && whole->is && steps > line / 64 &&
+           (whole->matrix < 0 || room->slots == line / whole->line);
+}
+
 void cm_wgmma_text(const cm_wgmma *w, const cm_wgmma_room *room, cm_dtype type, bool a_across,
                    bool b_across, cm_buf *out)
 {
@@ -259,7 +274,8 @@ void cm_wgmma_text(const cm_wgmma *w, const cm_wgmma_room *room, cm_dtype type, 
                     32 / (int)cm_dtype_size(type), across);
     cm_buf_printf(out,
                   "#define ELEMENT %s\n#define TILE_N %d\n#define STAGES %d\n#define SLOTS %d\n"
-                  "#define GROUPS %d\n#define BLOCKS_M %d\n#define ALTERNATE %d\n",
+                  "#define GROUPS %d\n#define BLOCKS_M %d\n#define ALTERNATE %d\n"
+                  "#define LATE %d\n",
                   cm_element_text(type), w->n, room->stages, room->slots, cm_wgmma_groups(w),
-                  w->rows / (w->alternate ? 64 : cm_wgmma_groups(w) * 64), w->alternate);
+                  w->rows / (w->alternate ? 64 : cm_wgmma_groups(w) * 64), w->alternate, w->late);
 }

@@ -8,7 +8,7 @@
 
 enum { CM_WGMMA_LINE = 128 }; /* bytes of k in a tile */
 
-/* As knobs, in this order. */
+/* As knobs, in this order; that of `alternate` is 2 where tiles are finished late. */
 typedef struct cm_wgmma {
     int n;      /* columns of a tile */
     int stages; /* tiles of k in shared memory, at most */
@@ -17,6 +17,7 @@ typedef struct cm_wgmma {
     int rows;      /* of a tile */
     int alternate; /* each of the two warp groups has its own tiles, else they share one */
     int splits;    /* blocks that share a tile's k */
+    int late; /* a tile is finished while the next one is multiplied, where results are whole */
 } cm_wgmma;
 cm_wgmma cm_wgmma_of_knobs(const cm_knobs *k);
 
@@ -42,6 +43,9 @@ typedef struct cm_wgmma_room {
 cm_wgmma_room cm_wgmma_room_of(const cm_gpu_facts *g, const cm_wgmma *w, bool b_across,
                                const cm_whole *whole);
 
+/* Can the setting's tiles be finished late? Else they are as if that had not been asked for. */
+bool cm_wgmma_is_late(const cm_wgmma *w, const cm_extent *e, const cm_whole *whole,
+                      const cm_wgmma_room *room);
 /* What tile_wgmma.cuh wants before it, wgmma() too. */
 void cm_wgmma_text(const cm_wgmma *w, const cm_wgmma_room *room, cm_dtype type, bool a_across,
                    bool b_across, cm_buf *out);

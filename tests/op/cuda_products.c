@@ -193,6 +193,51 @@ static void products_in_whole_lines(void **state)
         check(whole_lines[i], i == 2 ? 8e-3 : 2e-3);
 }
 
+/* Tiles that are finished while the next ones are multiplied: blocks with one tile, with an odd and an even number of them, results of 16 and 32
+ * bits, what is added, tails. The last has several tiles for every multiprocessor of a real GPU. */
+static const struct {
+    const char *text;
+    bool tf32, large;
+    double tolerance;
+} late_tiles[] = {
+    {"a: f16[333,456]\n@b = f16[456,392] random 1\n@o = f16[392] random 2\n"
+     "y = MatMul(a, @b | @o) then \"add x $0; gelu %0\"\nreturn y\n",
+     false, false, 2e-3},
+    {"a: f16[301,904]\n@b = f16[904,208] random 1\n@o = f16[208] random 2\nr: f16[301,208]\n"
+     "y = MatMul(a, @b | @o, r) then \"add x $0; add %0 $1\"\nreturn y\n",
+     false, false, 2e-3},
+    {"a: bf16[3,130,456]\nb: bf16[3,456,200]\nr: bf16[3,130,200]\n@s = f32[1] random 3\n"
+     "y = MatMul(a, b | r, @s) then \"mul x $1; add %0 $0; silu %1\"\nreturn y\n",
+     false, false, 8e-3},
+    {"a: f32[140,500]\n@b = f32[500,392] random 1\n@o = f32[392] random 2\n"
+     "y = MatMul(a, @b | @o) then \"add x $0; relu %0\"\nreturn y\n",
+     true, false, 3e-3},
+    {"a: f16[2600,456]\n@b = f16[456,2888] random 1\n@o = f16[2888] random 2\nr: f16[2600,2888]\n"
+     "y = MatMul(a, @b | @o, r) then \"add x $0; gelu %0; add %1 $1\"\nreturn y\n",
+     false, true, 2e-3},
+};
+
+static void tiles_that_are_finished_late(void **state)
+{
+    (void)state;
+    const char *one = getenv("CAMEO_TEST_TACTIC");
+    bool real = runs() && !getenv("FAKE_CUDA_RUN"), given = getenv("CAMEO_TEST_KNOBS");
+    if (given || (one && strcmp(one, "matmul_wgmma") != 0))
+        return;
+    setenv("CAMEO_TEST_KNOBS", "192,5,1,1,128,2,1", 1);
+    setenv("CAMEO_TEST_TACTIC", "matmul_wgmma", 1);
+    for (int i = 0; i < CM_COUNT(late_tiles); i++) {
+        op_case c = op_case_of(late_tiles[i].text);
+        c.tf32 = late_tiles[i].tf32;
+        c.tolerance = late_tiles[i].tolerance;
+        if ((runs() || i == 0) && (real || !late_tiles[i].large))
+            op_check(&c);
+    }
+    unsetenv("CAMEO_TEST_KNOBS");
+    if (!one)
+        unsetenv("CAMEO_TEST_TACTIC");
+}
+
 /* Of numbers that a matrix has, whatever the product is. Where the exact result is near the middle between two of 16 bits, it may
  * become the other one: a step, at most 2^-10 (2^-7) of the largest. */
 static void activate(const char *type, const char *function, double low, double high, int hurt,
@@ -340,6 +385,7 @@ int main(void)
         cmocka_unit_test(products_of_halves_with_an_epilogue),
         cmocka_unit_test(products_of_few_rows),
         cmocka_unit_test(products_in_whole_lines),
+        cmocka_unit_test(tiles_that_are_finished_late),
         cmocka_unit_test(activations_of_halves),
         cmocka_unit_test(gelu_below_zero),
         cmocka_unit_test(gelu_of_every_half),

@@ -76,39 +76,35 @@ DEVICE void fill(const tensor_map &w, const conv_args &p, u32 tiles, const share
 }
 
 // What the warp groups do that multiply.
-DEVICE void consume(const tensor_map &out, const tensor_map &added, const conv_args &p, u32 tiles,
+DEVICE void consume(const tensor_map &added, const conv_args &p, u32 tiles,
                     const finish_args &f, const shared_places &s, char *shared)
 {
-    int group = threadIdx.x / 128;
+    int group = uniform(threadIdx.x / 128);
 #if WHOLE
     way_out w = way_out_at(s.way_out);
 #endif
-    u32 at = 0;
+    stage_place at = {0, 0};
     for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         tile_place t = place_of(tile, p.m, p.n, p.k, 1);
         float sum[BLOCKS_M][TILE_N / 2];
 #if WHOLE // there is one group of channels
-        expect(w, added, f, finish_matrix(f, t.z), t, p.n, 0);
-        multiply(sum, t.tiles, group, s, at);
-        hand_out(sum, w, out, added, f, t, 0);
+        finish_places matrix = finish_matrix(f, t.z);
+        expect(w, added, f, matrix, t, p.n, 0);
+        multiply(sum, t.tiles, group, 0, s, at);
+        hand_out(sum, w, added, f, out_lines_at(w, f, matrix.out, t), t, 0);
 #else
         t.col += t.z * p.n;
         finish_prefetch(f, finish_matrix(f, t.z), t.row, t.col, t.rows, t.cols, threadIdx.x,
                         CONSUMERS * 128);
-        multiply(sum, t.tiles, group, s, at);
+        multiply(sum, t.tiles, group, 0, s, at);
         hand_out(sum, t, f, finish_matrix(f, t.z), s, shared);
 #endif
     }
-#if WHOLE
-    if (threadIdx.x % 32 == 0)
-        stores_wait<0>();
-#endif
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    conv_wgmma(const __grid_constant__ tensor_map w, const __grid_constant__ tensor_map out,
-               const __grid_constant__ tensor_map added, const __grid_constant__ conv_args p, u32 tiles,
-               const __grid_constant__ finish_args f)
+    conv_wgmma(const __grid_constant__ tensor_map w, const __grid_constant__ tensor_map added,
+               const __grid_constant__ conv_args p, u32 tiles, const __grid_constant__ finish_args f)
 {
     extern __shared__ __align__(1024) char shared[];
     shared_places s = lay_out(shared);
@@ -124,6 +120,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     } else {
         more_registers<200>();
         wait_for_predecessor();
-        consume(out, added, p, tiles, f, s, shared);
+        consume(added, p, tiles, f, s, shared);
     }
 }

@@ -1,12 +1,15 @@
 // finish_whole.cuh -- from sums to results that lie in whole lines: each warp finishes 16 rows by 128 or 64 bytes at a time in its
-// own shared memory, and bulk copies bring what is added and take the results away.
+// own shared memory, which bulk copies fill with what is added, and writes it line by line.
 // SPDX-License-Identifier: Apache-2.0
 //
 // Given before: TILE_N, BLOCKS_M (blocks of 64 rows of a warp group), SLOTS (for such parts, of a warp), and by cuda/finish_whole.c
 //     WHOLE_OUT (f16, bf16, float), WHOLE_BYTES (of one), WHOLE_VECTORS, WHOLE_MATRIX (how many are added of each), and
 //     WHOLE_ADDED(X) X(index, type, kind, nth) ...: index as in finish_args, FINISH_N: the bias; kind 0 one number, 1 a number for
 //     each column (the nth such vector), 2 a matrix; the last two have elements of WHOLE_BYTES.
-// A slot's lines are swizzled as bulk copies do it. Nobody asks whether a part is inside the matrix: copies do.
+// A slot's lines are swizzled as bulk copies do it.
+//
+// Results do not leave by bulk copies: those queue behind the ones that fill stages, for 2000 cycles and more, and a slot would be
+// waited for as long.
 #pragma once
 
 enum {
@@ -47,7 +50,6 @@ template <class T> DEVICE float2 pair_of(u32 v)
 template <class T> DEVICE float2 unpacked(u32) { return make_float2(0, 0); }
 template <> INLINE float2 unpacked<f16>(u32 v) { return pair_of<f16>(v); }
 template <> INLINE float2 unpacked<bf16>(u32 v) { return pair_of<bf16>(v); }
-template <class T> DEVICE float2 pair_at(u32 at) { return unpacked<T>(load_shared4(at)); }
 #else
 DEVICE float2 load_pair(u32 at)
 {
@@ -59,7 +61,6 @@ DEVICE void store_pair(u32 at, float2 v)
 {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(v.x), "f"(v.y) : "memory");
 }
-template <class T> DEVICE float2 pair_at(u32 at) { return load_pair(at); }
 #endif
 
 // A warp's own, from tile to tile.
@@ -105,6 +106,13 @@ DEVICE void fetch_part(const way_out &w, const tensor_map &added, const tile_pla
              t.row + w.row + i / PARTS * 64, z);
 }
 
+// By all lanes, before one of them has a slot filled again.
+DEVICE void slots_were_read()
+{
+    fence_for_bulk();
+    __syncwarp();
+}
+
 // Before the tile's products: what will be added sets out. added_z: the matrix of `added`.
 DEVICE void expect(way_out &w, const tensor_map &added, const finish_args &f, const finish_places &at,
                    const tile_place &t, int n, int added_z)
@@ -123,8 +131,9 @@ DEVICE void expect(way_out &w, const tensor_map &added, const finish_args &f, co
     WHOLE_ADDED(ADDED)
 #undef ADDED
     copies_end_group();
+    if (WHOLE_MATRIX)
+        slots_were_read();
     if (WHOLE_MATRIX && lane == 0) {
-        stores_wait<0>();
         u32 slot = w.slot;
         for (int i = 0; i < ALL_PARTS && i < SLOTS; i++, slot = following(slot))
             fetch_part(w, added, t, i, slot, added_z);
@@ -147,113 +156,219 @@ DEVICE float whole_result(float x, const float (&o)[FINISH_N + 1], const finish_
     return x;
 }
 
-// What is added to two columns, the first `col` of the tile, in all rows.
-struct two_columns {
-    float low[FINISH_N + 1], high[FINISH_N + 1];
+// A lane has two neighbours of each 8 columns, in the upper and in the lower 8 rows of a part: results, or what is added to them, as
+// they are stored. N: of so many times 8 columns.
+#if WHOLE_BYTES == 2
+typedef u32 stored_pair;
+#define PAIR_OF(type, v) unpacked<type>(v)
+#define PAIR_STORED(v) pack<WHOLE_OUT>(v)
+#else
+typedef float2 stored_pair;
+#define PAIR_OF(type, v) v
+#define PAIR_STORED(v) v
+#endif
+template <int N> struct pairs {
+    stored_pair of[N][2];
 };
-DEVICE void read_columns(two_columns &o, const way_out &w, int col)
-{
-#define ADDED(k, type, kind, nth)                                                                  \
-    if (kind == 0)                                                                                 \
-        o.low[k] = o.high[k] = w.number[k];                                                        \
-    if (kind == 1) {                                                                               \
-        float2 v = pair_at<type>(w.pair + nth * VECTOR_BYTES + col * WHOLE_BYTES);                 \
-        o.low[k] = v.x, o.high[k] = v.y;                                                           \
-    }
-    WHOLE_ADDED(ADDED)
-#undef ADDED
-}
 
-// Of two sums of a row. added: of the matrix, as it lies in a slot.
-template <class PAIR>
-DEVICE float2 finish_pair(const float *sum, two_columns &o, PAIR added, const finish_args &f)
-{
 #if WHOLE_BYTES == 2
-#define MATRIX_PAIR(type) unpacked<type>(added)
-#else
-#define MATRIX_PAIR(type) added
-#endif
-#define ADDED(k, type, kind, nth)                                                                  \
-    if (kind == 2) {                                                                               \
-        float2 v = MATRIX_PAIR(type);                                                              \
-        o.low[k] = v.x, o.high[k] = v.y;                                                           \
-    }
-    WHOLE_ADDED(ADDED)
-#undef ADDED
-    return make_float2(whole_result(sum[0], o.low, f), whole_result(sum[1], o.high, f));
+DEVICE stored_pair load_stored(u32 at) { return load_shared4(at); }
+// Blocks of 8 x 8, two below one another; four at once.
+DEVICE u32 pairs_place(const way_out &w, int c)
+{
+    u32 lane = threadIdx.x % 32;
+    return w.slots + w.slot * SLOT_BYTES + swizzled(lane % 16, c + lane / 16);
 }
-
-// One part in its slot: blocks of 8 x 8, two below one another. A lane has two columns of a row in each.
-#if WHOLE_BYTES == 2
-DEVICE void finish_part(const float *sum, const way_out &w, const finish_args &f, int part)
+template <int N> DEVICE void take_pairs(pairs<N> &p, const way_out &w, int first)
 {
-    u32 lane = threadIdx.x % 32, line = lane % 16;
-    u32 at = w.slots + w.slot * SLOT_BYTES;
 #pragma unroll
-    for (int c = 0; c < COLS / 8; c += 2) {
-        u32 here = at + swizzled(line, c + lane / 16), added[4] = {0, 0, 0, 0}, r[4];
-        if (WHOLE_MATRIX)
-            load_fragments(added, here);
+    for (int c = 0; c < N; c += 2) {
+        u32 r[4];
+        load_fragments(r, pairs_place(w, first + c));
+        p.of[c][0] = r[0], p.of[c][1] = r[1], p.of[c + 1][0] = r[2], p.of[c + 1][1] = r[3];
+    }
+}
+template <int N> DEVICE void put_pairs(const pairs<N> &p, const way_out &w, int first)
+{
 #pragma unroll
-        for (int i = 0; i < 4; i += 2) {
-            two_columns o;
-            read_columns(o, w, part % PARTS * COLS + (c + i / 2) * 8);
-            r[i] = pack<WHOLE_OUT>(finish_pair(sum + c * 4 + i * 2, o, added[i], f));
-            r[i + 1] = pack<WHOLE_OUT>(finish_pair(sum + c * 4 + i * 2 + 2, o, added[i + 1], f));
-        }
-        store_fragments(here, r);
+    for (int c = 0; c < N; c += 2) {
+        u32 r[4] = {p.of[c][0], p.of[c][1], p.of[c + 1][0], p.of[c + 1][1]};
+        store_fragments(pairs_place(w, first + c), r);
     }
 }
 #else
-DEVICE void finish_part(const float *sum, const way_out &w, const finish_args &f, int part)
+DEVICE stored_pair load_stored(u32 at) { return load_pair(at); }
+DEVICE u32 pairs_place(const way_out &w, int c, int half)
 {
-    u32 lane = threadIdx.x % 32, line = lane / 4;
-    u32 at = w.slots + w.slot * SLOT_BYTES + lane % 2 * 8;
+    u32 lane = threadIdx.x % 32;
+    return w.slots + w.slot * SLOT_BYTES + lane % 2 * 8 + swizzled(lane / 4 + half * 8, c * 2 + lane % 4 / 2);
+}
+template <int N> DEVICE void take_pairs(pairs<N> &p, const way_out &w, int first)
+{
 #pragma unroll
-    for (int c = 0; c < COLS / 8; c++) {
-        two_columns o;
-        read_columns(o, w, part % PARTS * COLS + c * 8);
+    for (int i = 0; i < N * 2; i++)
+        p.of[i / 2][i % 2] = load_pair(pairs_place(w, first + i / 2, i % 2));
+}
+template <int N> DEVICE void put_pairs(const pairs<N> &p, const way_out &w, int first)
+{
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            u32 here = at + swizzled(line + i * 8, c * 2 + lane % 4 / 2);
-            float2 added = WHOLE_MATRIX ? load_pair(here) : make_float2(0, 0);
-            store_pair(here, finish_pair(sum + c * 4 + i * 2, o, added, f));
-        }
-    }
+    for (int i = 0; i < N * 2; i++)
+        store_pair(pairs_place(w, first + i / 2, i % 2), p.of[i / 2][i % 2]);
 }
 #endif
 
-DEVICE void hand_out(const float (&sum)[BLOCKS_M][TILE_N / 2], way_out &w, const tensor_map &out,
-                     const tensor_map &added, const finish_args &f, const tile_place &t, int added_z)
+// From 8 times `first` of the part's columns. Everything that is to be read is, before the first result: nothing waits in between.
+template <int N>
+DEVICE void finish_pairs(pairs<N> &r, const float *sum, const way_out &w, const finish_args &f, int part, int first)
 {
-    enum { BEHIND_BY = SLOTS > 1 }; // a slot's results are given that time to leave
-    int lane = threadIdx.x % 32;
+    stored_pair columns[WHOLE_VECTORS > 0 ? WHOLE_VECTORS : 1][N];
+    pairs<N> added;
+#pragma unroll
+    for (int i = 0; i < WHOLE_VECTORS * N; i++)
+        columns[i / N][i % N] = load_stored(w.pair + i / N * VECTOR_BYTES +
+                                            (part % PARTS * COLS + (first + i % N) * 8) * WHOLE_BYTES);
+    if (WHOLE_MATRIX)
+        take_pairs(added, w, first);
+#pragma unroll
+    for (int i = 0; i < N * 2; i++) {
+        int c = i / 2, half = i % 2;
+        float low[FINISH_N + 1], high[FINISH_N + 1];
+        float2 v;
+#define ADDED(k, type, kind, nth)                                                                  \
+    v = kind == 0   ? make_float2(w.number[k], w.number[k])                                        \
+        : kind == 1 ? PAIR_OF(type, columns[kind == 1 ? nth : 0][c])                               \
+                    : PAIR_OF(type, added.of[c][half]);                                            \
+    low[k] = v.x, high[k] = v.y;
+        WHOLE_ADDED(ADDED)
+#undef ADDED
+        v = make_float2(whole_result(sum[i * 2], low, f), whole_result(sum[i * 2 + 1], high, f));
+        r.of[c][half] = PAIR_STORED(v);
+    }
+}
+
+DEVICE uint4 load_chunk(u32 at)
+{
+    uint4 v;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(at)
+                 : "memory");
+    return v;
+}
+
+// Where this lane writes: 16 bytes of every AT_ONCE-th line of a part.
+enum { CHUNKS = WIDE / 16, AT_ONCE = 32 / CHUNKS, WRITES = 16 / AT_ONCE };
+struct out_lines {
+    char *to;       // of the tile's first part
+    i64 apart;      // bytes
+    int rows, cols; // of the matrix, from there
+};
+DEVICE out_lines out_lines_at(const way_out &w, const finish_args &f, i64 matrix, const tile_place &t)
+{
+    int lane = threadIdx.x % 32, row = w.row + lane / CHUNKS, col = lane % CHUNKS * (16 / WHOLE_BYTES);
+    i64 stride = f.out.row.stride[0];
+    out_lines o;
+    o.to = (char *)f.out.data + (matrix + (t.row + row) * stride + t.col + col) * WHOLE_BYTES;
+    o.apart = AT_ONCE * stride * WHOLE_BYTES;
+    o.rows = t.rows - row;
+    o.cols = t.cols - col;
+    return o;
+}
+
+struct part_lines {
+    uint4 of[WRITES];
+};
+DEVICE void read_part(part_lines &p, const way_out &w, u32 slot)
+{
+    u32 lane = threadIdx.x % 32;
+#pragma unroll
+    for (int k = 0; k < WRITES; k++)
+        p.of[k] = load_chunk(w.slots + slot * SLOT_BYTES + swizzled(lane / CHUNKS + k * AT_ONCE, lane % CHUNKS));
+}
+DEVICE void write_part(const part_lines &p, const out_lines &o, int part)
+{
+    int row = part / PARTS * 64, col = part % PARTS * COLS;
+#pragma unroll
+    for (int k = 0; k < WRITES; k++)
+        if (row + k * AT_ONCE < o.rows && col < o.cols)
+            *(uint4 *)(o.to + (row / AT_ONCE + k) * o.apart + col * WHOLE_BYTES) = p.of[k];
+}
+
+// A part is written when the next one is finished: nothing waits for its way through shared memory. Where a matrix is added its slot is
+// wanted at once, unless there is one for every part.
+DEVICE void hand_out(const float (&sum)[BLOCKS_M][TILE_N / 2], way_out &w, const tensor_map &added, const finish_args &f,
+                     const out_lines &o, const tile_place &t, int added_z)
+{
+    enum { LATER = !WHOLE_MATRIX || SLOTS >= ALL_PARTS };
     u32 before = w.slot;
+    part_lines lines;
     copies_wait<0>();
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < ALL_PARTS; i++) {
-        if (WHOLE_MATRIX) {
+        pairs<COLS / 8> r;
+        if (WHOLE_MATRIX)
             barrier_wait(w.barriers + w.slot * 8, w.parity);
-        } else {
-            if (lane == 0)
-                stores_wait<SLOTS - 1>();
-            __syncwarp();
-        }
-        finish_part(&sum[i / PARTS][i % PARTS * (COLS / 2)], w, f, i);
-        fence_for_bulk();
+        finish_pairs(r, &sum[i / PARTS][i % PARTS * (COLS / 2)], w, f, i, 0);
+        if (LATER && i > 0)
+            read_part(lines, w, before);
         __syncwarp();
-        if (lane == 0) {
-            store_box(out, w.slots + w.slot * SLOT_BYTES, t.col + i % PARTS * COLS,
-                      t.row + w.row + i / PARTS * 64, t.z);
-            stores_end_group();
-            if (WHOLE_MATRIX && i >= BEHIND_BY && i - BEHIND_BY + SLOTS < ALL_PARTS) {
-                stores_wait<BEHIND_BY>();
-                fetch_part(w, added, t, i - BEHIND_BY + SLOTS, BEHIND_BY ? before : w.slot, added_z);
-            }
+        put_pairs(r, w, 0);
+        if (LATER && i > 0)
+            write_part(lines, o, i - 1);
+        __syncwarp();
+        if (!LATER || i == ALL_PARTS - 1) {
+            read_part(lines, w, w.slot);
+            write_part(lines, o, i);
+        }
+        if (WHOLE_MATRIX && i + SLOTS < ALL_PARTS) {
+            slots_were_read();
+            if (threadIdx.x % 32 == 0)
+                fetch_part(w, added, t, i + SLOTS, w.slot, added_z);
         }
         before = w.slot;
         w.slot = following(w.slot);
         w.parity ^= w.slot == 0;
     }
 }
+
+#if LATE
+// A tile that is finished while the next one is multiplied, piece by piece: 16 rows by 16 columns (8 of four bytes) of each warp. Where a
+// matrix is added every part has its slot, else all have the same.
+enum {
+    PIECE = WHOLE_BYTES == 2 ? 2 : 1, // times 8 columns
+    PIECES_OF_PART = COLS / 8 / PIECE,
+    ALL_PIECES = ALL_PARTS * PIECES_OF_PART,
+    PIECES_OF_STAGE = 2,
+    LATE_STAGES = ALL_PIECES / PIECES_OF_STAGE,
+};
+static_assert(SLOTS == (WHOLE_MATRIX ? ALL_PARTS : 1), "slots of tiles that are finished late");
+
+DEVICE void leave_late(const way_out &w, const out_lines &o, int part)
+{
+    part_lines lines;
+    read_part(lines, w, WHOLE_MATRIX ? part : 0);
+    write_part(lines, o, part);
+}
+DEVICE void finish_piece(const float (&sum)[BLOCKS_M][TILE_N / 2], way_out &w, const finish_args &f, const out_lines &o, int i)
+{
+    int part = i / PIECES_OF_PART, piece = i % PIECES_OF_PART;
+    pairs<PIECE> r;
+    w.slot = WHOLE_MATRIX ? part : 0;
+    if (WHOLE_MATRIX && piece == 0)
+        barrier_wait(w.barriers + part * 8, w.parity);
+    finish_pairs(r, &sum[part / PARTS][part % PARTS * (COLS / 2) + piece * PIECE * 4], w, f, part, piece * PIECE);
+    if (piece == 0 && part > 0) { // nothing waited for its way through shared memory
+        leave_late(w, o, part - 1);
+        __syncwarp();
+    }
+    put_pairs(r, w, piece * PIECE);
+    if (piece == PIECES_OF_PART - 1)
+        __syncwarp();
+    if (i == ALL_PIECES - 1) {
+        leave_late(w, o, part);
+        w.slot = 0;
+        w.parity ^= 1;
+    }
+}
+#endif

@@ -21,7 +21,7 @@ enum {
 enum {
     THREADS = CONSUMERS * 128 + (ALONE ? 128 : 32), // one of the last fills
     // Registers of a thread of those that fill; of the others, who have what is left.
-    FEWER = CONSUMERS == 2 && BLOCKS_M * TILE_N > 256 ? 40 : 56,
+    FEWER = CONSUMERS == 2 && (LATE || BLOCKS_M * TILE_N > 256) ? 40 : 56,
     MORE = CONSUMERS == 3 ? 152 : FEWER == 40 ? 232 : 224,
 };
 
@@ -106,6 +106,7 @@ DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, 
     settled(t);
     wait_for_predecessor();
     while (place < p.places) {
+        tile_place next = t; // known before this one ends: copies do not wait for divisions
         int za = p.a_moves ? t.z : 0, zb = p.b_moves ? t.z : 0;
         for (int i = 0; i < t.tiles; i++, at++) {
             u32 slot = at % STAGES;
@@ -119,30 +120,118 @@ DEVICE void fill(const tensor_map &a, const tensor_map &b, const wgmma_args &p, 
 #else
             fill_a(a, s, slot, t, t.first + i, za);
 #endif
+            if (i == 0) {
+                next = own_tile(place + places_apart(), p, rank);
+                settled(next);
+            }
         }
         place += places_apart();
-        t = own_tile(place, p, rank);
+        t = next;
 #if PIXELS
         walk.begin(p.image, t.row, t.first);
 #endif
     }
 }
 
-// One tile of a warp group; `at` counts stages.
-DEVICE void make_tile(const tile_place &t, const finish_places &matrix, const tensor_map &out, const tensor_map &added,
-                      const wgmma_args &p, const finish_args &f, const shared_places &s, char *shared, int group,
-                      u32 &at, way_out &w)
+#if WHOLE
+// A tile as it will be handed out.
+struct tile_out {
+    tile_place t;
+    out_lines lines;
+    int added_z; // the matrix of `added`
+};
+// Found while products are on their way: divisions take as long as a stage. What will be added sets out.
+DEVICE tile_out prepare(u32 place, int rank, const tensor_map &added, const wgmma_args &p, const finish_args &f, way_out &w)
+{
+    tile_out o;
+    o.t = own_tile(place, p, rank);
+    o.added_z = p.added_moves ? o.t.z : 0;
+    finish_places matrix = finish_matrix(f, o.t.z);
+    expect(w, added, f, matrix, o.t, p.n, o.added_z);
+    o.lines = out_lines_at(w, f, matrix.out, o.t);
+    return o;
+}
+#endif
+
+// What the warp groups that multiply do.
+#if LATE
+// A tile's products beside what is done to the tile before it.
+DEVICE void step_late(float (&sum)[BLOCKS_M][TILE_N / 2], float (&kept)[BLOCKS_M][TILE_N / 2], u32 place, int stages,
+                      int group, int rank, const tensor_map &added, const wgmma_args &p, const finish_args &f,
+                      const shared_places &s, stage_place &at, way_out &w, tile_out &o)
+{
+    multiply_late(sum, kept, group, s, at, w, f, o.lines);
+    o = prepare(place, rank, added, p, f, w);
+    multiply_rest(sum, stages - 1 - LATE_STAGES, group, s, at);
+}
+DEVICE void consume(const tensor_map &added, const wgmma_args &p, const finish_args &f, const shared_places &s,
+                    char *, int group, int rank)
+{
+    float even[BLOCKS_M][TILE_N / 2], odd[BLOCKS_M][TILE_N / 2];
+    int stages = (p.k + TILE_K - 1) / TILE_K;
+    u32 place = first_place();
+    stage_place at = {0, 0};
+    way_out w = way_out_at(s.way_out);
+    wait_for_predecessor();
+    if (place >= p.places)
+        return;
+    multiply_begin(even, group, 0, s, at);
+    tile_out o = prepare(place, rank, added, p, f, w);
+    multiply_rest(even, stages - 1, group, s, at);
+    for (;;) { // the sums stay where they are: to move them would make products wait for one another
+        place += places_apart();
+        if (place >= p.places) {
+            finish_last(even, w, f, o.lines);
+            return;
+        }
+        step_late(odd, even, place, stages, group, rank, added, p, f, s, at, w, o);
+        place += places_apart();
+        if (place >= p.places) {
+            finish_last(odd, w, f, o.lines);
+            return;
+        }
+        step_late(even, odd, place, stages, group, rank, added, p, f, s, at, w, o);
+    }
+}
+#elif WHOLE
+DEVICE void consume(const tensor_map &added, const wgmma_args &p, const finish_args &f, const shared_places &s,
+                    char *, int group, int rank)
+{
+    enum { EVERY = ALTERNATE ? 2 : 1 }; // such tile is this group's
+    int stages = (p.k + TILE_K - 1) / TILE_K;
+    u32 tile = ALTERNATE ? group : 0;
+    stage_place at = {0, 0};
+    skip_stages(at, tile * stages);
+    way_out w = way_out_at(s.way_out);
+    wait_for_predecessor();
+    for (; first_place() + tile * places_apart() < p.places; tile += EVERY) {
+        u32 place = first_place() + tile * places_apart();
+        float sum[BLOCKS_M][TILE_N / 2];
+        tile_out o;
+        multiply_begin(sum, group, tile, s, at);
+        if (WHOLE_MATRIX) // takes longer to come
+            o = prepare(place, rank, added, p, f, w);
+        multiply_rest(sum, stages - 1, group, s, at);
+        if (ALTERNATE)
+            pass_turn(s, group);
+        if (!WHOLE_MATRIX)
+            o = prepare(place, rank, added, p, f, w);
+        multiply_end(sum, s, at);
+        if (ALTERNATE)
+            skip_stages(at, stages);
+        hand_out(sum, w, added, f, o.lines, o.t, o.added_z);
+    }
+}
+#else
+// One tile of a warp group.
+DEVICE void make_tile(const tile_place &t, const finish_places &matrix, const finish_args &f, const shared_places &s,
+                      char *shared, int group, u32 tile, stage_place &at)
 {
     float sum[BLOCKS_M][TILE_N / 2];
-#if WHOLE
-    int added_z = p.added_moves ? t.z : 0;
-    expect(w, added, f, matrix, t, p.n, added_z);
-    multiply(sum, t.tiles, group, s, at);
-    hand_out(sum, w, out, added, f, t, added_z);
-#elif SPLITS > 1
+#if SPLITS > 1
     meeting m;
     expect_sums(m, f, matrix, t);
-    multiply(sum, t.tiles, group, s, at);
+    multiply(sum, t.tiles, group, tile, s, at);
     cluster_wait(); // the others' barriers are made
     send_sums(sum, s.way_out, s.turns, t.split);
     barrier_wait(s.turns, 0);
@@ -150,45 +239,40 @@ DEVICE void make_tile(const tile_place &t, const finish_places &matrix, const te
 #else
     if (ALONE) // two together hide each other's waiting, and have no registers for it
         finish_prefetch(f, matrix, t.row, t.col, t.rows, t.cols, threadIdx.x % (SHARING * 128), SHARING * 128);
-    multiply(sum, t.tiles, group, s, at);
+    multiply(sum, t.tiles, group, tile, s, at);
     hand_out(sum, t, f, matrix, s, shared);
 #endif
 }
-
-// What the warp groups that multiply do.
-DEVICE void consume(const tensor_map &out, const tensor_map &added, const wgmma_args &p, const finish_args &f,
-                    const shared_places &s, char *shared, int group, int rank)
+DEVICE void consume(const tensor_map &, const wgmma_args &p, const finish_args &f, const shared_places &s,
+                    char *shared, int group, int rank)
 {
-    way_out w = way_out_at(s.way_out);
-    u32 at = 0, mine = 0, place = first_place();
+    u32 tile = 0, place = first_place();
+    stage_place at = {0, 0};
     tile_place t = own_tile(place, p, rank);
     finish_places matrix = finish_matrix(f, t.z);
     settled(t);
     settled(matrix);
     wait_for_predecessor();
-    while (place < p.places) {
-        if (ALTERNATE && mine++ % 2 != (u32)group)
-            at += t.tiles;
+    for (; place < p.places; tile++) {
+        if (ALTERNATE && tile % 2 != (u32)group)
+            skip_stages(at, t.tiles);
         else
-            make_tile(t, matrix, out, added, p, f, s, shared, group, at, w);
+            make_tile(t, matrix, f, s, shared, group, tile, at);
         place += places_apart();
         t = own_tile(place, p, rank);
         matrix = finish_matrix(f, t.z);
     }
-#if WHOLE
-    if (threadIdx.x % 32 == 0)
-        stores_wait<0>();
-#endif
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
     matmul_wgmma(const __grid_constant__ tensor_map a, const __grid_constant__ tensor_map b,
-                 const __grid_constant__ tensor_map out, const __grid_constant__ tensor_map added,
-                 const __grid_constant__ wgmma_args p, const __grid_constant__ finish_args f)
+                 const __grid_constant__ tensor_map added, const __grid_constant__ wgmma_args p,
+                 const __grid_constant__ finish_args f)
 {
     extern __shared__ __align__(1024) char shared[];
     shared_places s = lay_out(shared);
-    int group = threadIdx.x / 128, rank = SPLITS > 1 ? 0 : blockIdx.x % TOGETHER;
+    int group = uniform(threadIdx.x / 128), rank = SPLITS > 1 ? 0 : blockIdx.x % TOGETHER;
 #if WHOLE
     if (group < CONSUMERS)
         make_way_out(s.way_out);
@@ -197,7 +281,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
         prefetch_map(a);
         prefetch_map(b);
 #if WHOLE
-        prefetch_map(out);
         if (WHOLE_MATRIX)
             prefetch_map(added);
 #endif
@@ -215,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
     } else {
         if (ALONE) // what the others gave away
             more_registers<MORE>();
-        consume(out, added, p, f, s, shared, group, rank);
+        consume(added, p, f, s, shared, group, rank);
     }
 #if TOGETHER > 1
     cluster_barrier(); // until nobody writes or arrives here any more

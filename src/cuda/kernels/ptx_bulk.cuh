@@ -99,20 +99,6 @@ DEVICE void prefetch_box(const tensor_map &map, int x, int y, int z)
                  : "memory");
 }
 
-// Out of shared memory; what of the box is not of the tensor is left out. In groups, as the others.
-DEVICE void store_box(const tensor_map &map, u32 from, int x, int y, int z)
-{
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
-                 "r"(from), "r"(x), "r"(y), "r"(z)
-                 : "memory");
-}
-DEVICE void stores_end_group() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Until all but N of this thread's groups have left shared memory.
-template <int N> DEVICE void stores_wait()
-{
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
-}
-
 // Four 8x8 matrices, as load_fragments has them.
 DEVICE void store_fragments(u32 at, const u32 (&r)[4])
 {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Given before: ELEMENT, TILE_N, STAGES, GROUPS (warp groups that multiply), BLOCKS_M (blocks of 64 rows that each has), ALTERNATE (each of
-// two warp groups has its own tiles, and hands one out while the other multiplies; else all share a tile), A_ACROSS, B_ACROSS (as in tile_product.cuh), TOGETHER (blocks
+// two warp groups has its own tiles, and hands one out while the other multiplies; else all share a tile), LATE (a tile is handed out while the next one is multiplied, where
+// results are WHOLE), A_ACROSS, B_ACROSS (as in tile_product.cuh), TOGETHER (blocks
 // of a cluster), wgmma(sums, a, b, add), and how results go out: WHOLE with SLOTS (finish_whole.cuh), SPLITS > 1 (meeting.cuh), else PART, columns
 // that are handed out at once.
 //
@@ -28,8 +29,6 @@ enum {
 #if WHOLE
 #include "finish_whole.cuh"
 #else
-struct way_out {}; // nothing is kept from tile to tile
-DEVICE way_out way_out_at(u32) { return way_out(); }
 #if SPLITS > 1
 #include "meeting.cuh"
 #else
@@ -43,10 +42,16 @@ static_assert(TILE_N % PART == 0, "tiles are of whole parts");
 
 // A matrix in shared memory as products want it told. Along k: 8 rows of 128 bytes repeat every 1024 bytes. Across: 8 of k do,
 // and 64 rows every BLOCK_BYTES.
-DEVICE u64 described(u32 at, int across)
+// A matrix further on is told by the lower half with a sixteenth of the bytes added: shared memory ends before that carries.
+DEVICE u32 described(u32 at, int across)
 {
-    u64 leading = across ? BLOCK_BYTES : 16, stride = 1024;
-    return (u64)(at >> 4 & 0x3fff) | (leading >> 4) << 16 | (stride >> 4) << 32 | 1ull << 62;
+    u32 leading = across ? BLOCK_BYTES : 16;
+    return at >> 4 | leading >> 4 << 16;
+}
+DEVICE u64 further(u32 described, u32 bytes)
+{
+    u32 stride = 1024;
+    return (u64)(stride >> 4 | 1u << 30) << 32 | (described + (bytes >> 4));
 }
 
 // The k-th of the four products of a tile: in bytes from the tile's beginning.
@@ -58,10 +63,30 @@ struct shared_places {
     u32 turns;       // ALTERNATE: a warp group may begin; SPLITS: the sums of all blocks are here
 };
 
-// Each warp, whose products may end before those of the others, tells those who fill the stage: in every block of the cluster.
-DEVICE void was_read(const shared_places &s, u32 at)
+// What all lanes have alike, so that the compiler knows it.
+DEVICE int uniform(int v) { return __shfl_sync(0xffffffff, v, 0); }
+
+// Where a warp group stands in the ring of stages.
+struct stage_place {
+    u32 slot, parity;
+};
+DEVICE void next_stage(stage_place &at)
 {
-    u32 empty = s.empty + at % STAGES * 8;
+    at.slot++;
+    if (at.slot == STAGES)
+        at.slot = 0, at.parity ^= 1;
+}
+DEVICE void skip_stages(stage_place &at, u32 stages)
+{
+    u32 to = at.slot + stages;
+    at.slot = to % STAGES;
+    at.parity ^= to / STAGES & 1;
+}
+
+// Each warp, whose products may end before those of the others, tells those who fill the stage before `at`: in every block of the cluster.
+DEVICE void was_read(const shared_places &s, const stage_place &at)
+{
+    u32 empty = s.empty + (at.slot ? at.slot - 1 : STAGES - 1) * 8;
 #if TOGETHER > 1
     if (threadIdx.x % 32 < TOGETHER)
         barrier_arrive_in(empty, threadIdx.x % 32);
@@ -85,40 +110,103 @@ DEVICE void pass_turn(const shared_places &s, int group)
 
 // The products of one stage. FIRST: the tile's first, which are not added to anything: that is known here, so that nothing keeps registers
 // for sums from one tile to the next.
-template <bool FIRST> DEVICE void multiply_stage(float (&sum)[BLOCKS_M][TILE_N / 2], u32 own, const shared_places &s, u32 at)
+template <bool FIRST>
+DEVICE void multiply_stage(float (&sum)[BLOCKS_M][TILE_N / 2], u32 own, const shared_places &s, const stage_place &at)
 {
-    u32 slot = at % STAGES, a = s.stages + slot * STAGE_BYTES, b = a + A_BYTES;
-    barrier_wait(s.full + slot * 8, at / STAGES & 1);
+    u32 begin = s.stages + at.slot * STAGE_BYTES;
+    u32 a = described(begin + own, A_ACROSS), b = described(begin + A_BYTES, B_ACROSS);
+    barrier_wait(s.full + at.slot * 8, at.parity);
     products_begin();
 #pragma unroll
     for (int k = 0; k < LINE / 32; k++)
 #pragma unroll
         for (int h = 0; h < BLOCKS_M; h++)
-            wgmma(sum[h], described(a + own + h * BLOCK_BYTES + k_offset(k, A_ACROSS), A_ACROSS),
-                  described(b + k_offset(k, B_ACROSS), B_ACROSS), !FIRST || k > 0);
+            wgmma(sum[h], further(a, h * BLOCK_BYTES + k_offset(k, A_ACROSS)), further(b, k_offset(k, B_ACROSS)),
+                  !FIRST || k > 0);
     products_end_group();
 }
 
-// One tile's sums of this warp group; `at` counts stages. ALTERNATE: all of the block's tiles have as many.
-DEVICE void multiply(float (&sum)[BLOCKS_M][TILE_N / 2], int tiles, int group, const shared_places &s, u32 &at)
+// Where a warp group's rows of a stage's A begin.
+DEVICE u32 own_rows(int group) { return ALTERNATE ? 0 : group * BLOCKS_M * BLOCK_BYTES; }
+
+// One tile's sums of this warp group, in three: its first stage; as many more; their end. `tile` counts the block's tiles.
+DEVICE void multiply_begin(float (&sum)[BLOCKS_M][TILE_N / 2], int group, u32 tile, const shared_places &s,
+                           stage_place &at)
 {
-    u32 own = ALTERNATE ? 0 : group * BLOCKS_M * BLOCK_BYTES;
     if (ALTERNATE)
-        take_turn(s, group, at / tiles);
-    multiply_stage<true>(sum, own, s, at++);
-    for (int i = 1; i < tiles; i++, at++) {
+        take_turn(s, group, tile);
+    multiply_stage<true>(sum, own_rows(group), s, at);
+    next_stage(at);
+}
+DEVICE void multiply_rest(float (&sum)[BLOCKS_M][TILE_N / 2], int stages, int group, const shared_places &s,
+                          stage_place &at)
+{
+    u32 own = own_rows(group);
+#pragma unroll 1 // what more than one needs are registers
+    for (int i = 0; i < stages; i++) {
         multiply_stage<false>(sum, own, s, at);
         products_wait<1>();
-        was_read(s, at - 1); // the products of the stage before this one are done
+        was_read(s, at); // the products of the stage before this one are done
+        next_stage(at);
     }
+}
+// But for the last PENDING stages: nothing that uses the sums goes before this.
+template <int PENDING> DEVICE void await_sums(float (&sum)[BLOCKS_M][TILE_N / 2])
+{
+    products_wait<PENDING>();
+#pragma unroll
+    for (int i = 0; i < BLOCKS_M * (TILE_N / 2); i++)
+        asm volatile("" : "+f"(sum[i / (TILE_N / 2)][i % (TILE_N / 2)])::"memory");
+}
+DEVICE void multiply_end(float (&sum)[BLOCKS_M][TILE_N / 2], const shared_places &s, const stage_place &at)
+{
+    await_sums<0>(sum);
+    was_read(s, at);
+}
+
+DEVICE void multiply(float (&sum)[BLOCKS_M][TILE_N / 2], int stages, int group, u32 tile, const shared_places &s,
+                           stage_place &at)
+{
+    multiply_begin(sum, group, tile, s, at);
+    multiply_rest(sum, stages - 1, group, s, at);
     if (ALTERNATE)
         pass_turn(s, group);
-    products_wait<0>();
-#pragma unroll
-    for (int i = 0; i < BLOCKS_M * (TILE_N / 2); i++) // nothing that uses them goes before this
-        asm volatile("" : "+f"(sum[i / (TILE_N / 2)][i % (TILE_N / 2)])::"memory");
-    was_read(s, at - 1);
+    multiply_end(sum, s, at);
 }
+
+#if LATE
+// The first stages of a tile, while the one before is finished. There are more of them than LATE_STAGES.
+DEVICE void multiply_late(float (&sum)[BLOCKS_M][TILE_N / 2], float (&kept)[BLOCKS_M][TILE_N / 2], int group,
+                          const shared_places &s, stage_place &at, way_out &w, const finish_args &f, const out_lines &o)
+{
+    multiply_stage<true>(sum, own_rows(group), s, at);
+    await_sums<1>(kept);
+    was_read(s, at);
+    next_stage(at);
+    copies_wait<0>();
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < LATE_STAGES; i++) {
+        multiply_stage<false>(sum, own_rows(group), s, at);
+#pragma unroll
+        for (int piece = 0; piece < PIECES_OF_STAGE; piece++)
+            finish_piece(kept, w, f, o, i * PIECES_OF_STAGE + piece);
+        products_wait<1>();
+        was_read(s, at);
+        next_stage(at);
+    }
+}
+// The last tile of all.
+DEVICE void finish_last(float (&kept)[BLOCKS_M][TILE_N / 2], way_out &w, const finish_args &f, const out_lines &o)
+{
+    await_sums<0>(kept);
+    copies_wait<0>();
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < ALL_PIECES; i++)
+        finish_piece(kept, w, f, o, i);
+}
+#endif
 
 #if !WHOLE && SPLITS <= 1
 // Through shared memory, 8 rows by PART columns at a time, each warp by itself.

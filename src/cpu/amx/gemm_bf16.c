@@ -92,8 +92,8 @@ static void two_halves(const cm_bf16_tile *t)
         ask(&more);
         ask_to_write(&out);
         _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
     }
     _tile_stored(0, c, c_bytes);

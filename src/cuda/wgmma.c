@@ -22,7 +22,7 @@ static const struct {
     {{64, 8, 1, 1, 128, 0, 8}, 1.00, 2250},  {{80, 8, 1, 1, 128, 0, 3}, 1.00, 3500},
     {{96, 8, 1, 1, 128, 0, 2}, 1.00, 1650},  {{96, 8, 1, 1, 128, 0, 3}, 1.00, 3200},
     {{96, 8, 1, 1, 128, 0, 4}, 1.00, 2300},  {{128, 6, 1, 1, 128, 0, 2}, 1.05, 2700},
-    {{128, 6, 1, 1, 128, 0, 4}, 1.05, 3200}, {{192, 5, 1, 1, 128, 0, 1, 1}, 1.50, 0},
+    {{128, 6, 1, 1, 128, 0, 4}, 1.05, 3200}, {{192, 5, 1, 1, 128, 0, 1, 1}, 1.17, 0},
 };
 
 cm_wgmma cm_wgmma_of_knobs(const cm_knobs *k)
@@ -90,7 +90,7 @@ cm_wgmma_room cm_wgmma_room_of(const cm_gpu_facts *g, const cm_wgmma *w, bool b_
 /* Of one multiprocessor, in ns: to hand out a result, beside that for each matrix that is added to it and each function of it; where
  * the other warp group multiplies meanwhile. */
 static const double RESULT_NS = 0.066, ADDED_NS = 0.04, FUNCTION_NS = 0.055;
-static const double BESIDE_RESULT_NS = 0.028, BESIDE_FUNCTION_NS = 0.055,
+static const double BESIDE_RESULT_NS = 0.028, BESIDE_FUNCTION_NS = 0.035,
                     BESIDE_ADDED = 0.5;     /* of what it costs else */
 static const double BEGIN_SHARE = 0.63;     /* of the time of a launch */
 static const double MEETING_ADDED_NS = 300; /* where splits meet and a matrix is added */

@@ -194,18 +194,14 @@ const char *cm_cuda_resize_strips_reject(const cm_problem *p)
     return form_of(p, NULL, &f);
 }
 
-/* Knob 0: lines of a strip; 1: are those of the input read before they are reached? */
 int cm_cuda_resize_strips_knobs(const cm_problem *p, cm_knobs *out)
 {
     enum { OTHERS = 24 }; /* 8 or 16 */
     form f;
     (void)form_of(p, NULL, &f);
-    int n = 0;
-    for (int early = 0; early < f.taps; early++) {
-        out[n++] = (cm_knobs){{(int)f.rows, early}};
-        out[n++] = (cm_knobs){{OTHERS - (int)f.rows, early}};
-    }
-    return n;
+    out[0] = (cm_knobs){{(int)f.rows}};
+    out[1] = (cm_knobs){{OTHERS - (int)f.rows}};
+    return 2;
 }
 
 double cm_cuda_resize_strips_cost(const cm_problem *p, const cm_knobs *k)
@@ -215,8 +211,7 @@ double cm_cuda_resize_strips_cost(const cm_problem *p, const cm_knobs *k)
     (void)form_of(p, NULL, &f);
     double bytes = (double)cm_tensor_elems(p->in[0]) * (double)cm_dtype_size(p->in[0]->dtype) +
                    (double)cm_tensor_elems(p->out[0]) * (double)cm_dtype_size(p->out[0]->dtype);
-    return cm_gpu_stream_ns(&p->target, bytes) + (k->v[0] == f.rows ? 0 : SECOND) +
-           (k->v[1] ? 2 * SECOND : 0);
+    return cm_gpu_stream_ns(&p->target, bytes) + (k->v[0] == f.rows ? 0 : SECOND);
 }
 
 static size_t put_arguments(char *to, const cm_problem *p, const form *f)
@@ -261,15 +256,15 @@ static const char *type_of(const form *f, cm_dtype t)
     return f->taps == 1 ? cm_gpu_word(cm_dtype_size(t)) : cm_gpu_element(t);
 }
 
-static void put_text(cm_buf *b, const cm_problem *p, const form *f, bool early)
+static void put_text(cm_buf *b, const cm_problem *p, const form *f)
 {
     cm_buf_printf(b,
                   "#define INPUT %s\n#define OUTPUT %s\n#define TAPS %d\n#define RUN %d\n"
                   "#define ACROSS %d\n#define FACTOR %d\n#define OTHERS "
-                  "%d\n#define WIDE %d\n#define EARLY %d\n",
+                  "%d\n#define WIDE %d\n",
                   type_of(f, p->in[0]->dtype), type_of(f, p->out[0]->dtype), f->taps, f->run,
-                  f->factor > 0, f->factor, f->n_others ? f->n_others : 1, cm_gpu_is_wide(f->units),
-                  early);
+                  f->factor > 0, f->factor, f->n_others ? f->n_others : 1,
+                  cm_gpu_is_wide(f->units));
     for (int pass = 0; f->factor && pass < 2; pass++) {
         cm_buf_printf(b, "static constexpr __device__ %s[RUN][TAPS] = {",
                       pass ? "float WEIGHTS" : "int PLACES");
@@ -300,7 +295,7 @@ cm_status cm_cuda_resize_strips_ready(cm_ctx *cx, cm_device *d, cm_arena *arena,
     s->grid =
         (cm_grid){.blocks = {cm_gpu_blocks(&p->target, f.units)}, .threads = {CM_GPU_THREADS}};
     cm_buf_init(&text, cx->allocator);
-    put_text(&text, p, &f, k->v[1]);
+    put_text(&text, p, &f);
     cm_kernel_text t = {.file = "resize_strips", .entry = "resize_strips"};
     return cm_gpu_kernel_with(cx, d, &text, t, 0, &s->kernel);
 }

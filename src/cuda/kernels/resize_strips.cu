@@ -6,7 +6,7 @@
 //
 // Generated before this: INPUT, OUTPUT; TAPS (1: elements are moved, 2: interpolated); RUN (elements of the innermost axis of a
 // thread); ACROSS: the innermost axis is resized, to FACTOR times its size, else another one; OTHERS (axes that are not
-// resized, at least 1), WIDE (nest.cuh); EARLY: lines are read before they are reached. Where ACROSS, PLACES and WEIGHTS[RUN][TAPS]: where in a window each element's sources
+// resized, at least 1), WIDE (nest.cuh). Where ACROSS, PLACES and WEIGHTS[RUN][TAPS]: where in a window each element's sources
 // are, which is the run of the input that belongs to the thread's with a neighbour on either side.
 #include "common.cuh"
 #include "elements.cuh"
@@ -146,11 +146,6 @@ DEVICE void go_down(const arguments &a, const INPUT *x, OUTPUT *y, int first, in
 #else
     number lower[RUN];
     int has_lower = -1;
-#if EARLY
-    raw ahead; // the line behind the lower one
-    int has_ahead = -1;
-    const int last = a.down.from[a.down.size + end - 1];
-#endif
     for (int row = first; row < end; row++, y += a.down.out_step) {
         const float w0 = a.down.weight[row], w1 = a.down.weight[a.down.size + row];
         const int s0 = a.down.from[row], s1 = a.down.from[a.down.size + row];
@@ -164,16 +159,7 @@ DEVICE void go_down(const arguments &a, const INPUT *x, OUTPUT *y, int first, in
             has_upper = s0;
         }
         if (w1 != 0 && s1 != has_lower) {
-#if EARLY
-            if (s1 == has_ahead)
-                mix(ahead, c, lower);
-            else
-                make_line<ALIGNED>(a, x, c, s1, lower);
-            if (s1 < last)
-                fetch<ALIGNED>(x + (has_ahead = s1 + 1) * a.down.in_step, c, ahead);
-#else
             make_line<ALIGNED>(a, x, c, s1, lower);
-#endif
             has_lower = s1;
         }
         float sums[RUN];

@@ -4,11 +4,10 @@
 // All blocks are there at once and take units in turns. A block's shared memory has SLOTS of them: AHEAD are on their way, the others wait for
 // the statistics of their group, which all blocks that have a unit of it bring together through device memory. MAIN threads keep
 // PER vectors each of a unit and read no other's; warps behind them bring moments together (PUBLISHERS threads), join those of all blocks, and
-// fetch what was joined. What rows_group.cuh says of other macros; a row (channels first) or an image (last) is a whole of `parts` units.
-// JOINERS: threads for each group of a unit, channels last.
+// fetch what was joined. What rows_group.cuh says of other macros; channels are first, and a row has `parts` units.
 //
-// Nobody waits for ever: a block brings the moments of its unit s before it waits for the statistics of its unit s - DELAY, and a whole has
-// no units behind step s then.
+// Nobody waits for ever: a block brings the moments of its unit s before it waits for the statistics of its unit s - DELAY, and the row of
+// that one has no units behind step s.
 #include "common.cuh"
 #define THREADS MAIN
 #include "rows.cuh"
@@ -20,10 +19,9 @@ enum {
     WARPS = MAIN / 32,
     DELAY = SLOTS - AHEAD,
     JOINER_WARPS = 2,
-    FETCHER_WARPS = CHANNELS_LAST ? 2 : 1,
     FIRST_JOINER = WARPS + PUBLISHERS / 32,
     FIRST_FETCHER = FIRST_JOINER + JOINER_WARPS,
-    ALL_WARPS = FIRST_FETCHER + FETCHER_WARPS,
+    ALL_WARPS = FIRST_FETCHER + 1,
 };
 enum { TOLD = 1, EXTREME = 2 }; // EXTREME: float32 does not hold the moments, or what is done with them
 
@@ -41,19 +39,14 @@ struct warp_moments {
 extern __shared__ uint4 kept[]; // vector k of thread t of a slot at (slot * PER + k) * MAIN + t
 
 struct desk {
-    alignas(16) u64 ready[SLOTS], given[SLOTS], free; // barriers: statistics are there; moments are; and may be again
-#if CHANNELS_LAST
-    float means[MAIN * WIDTH], squares[MAIN * WIDTH]; // of ways' channels; then of channels
-    int counts[MAIN];                                 // positions of ways
-#else
+    alignas(16) u64 ready[SLOTS], given[SLOTS]; // barriers: statistics are there; moments are
     alignas(16) warp_moments of_warps[SLOTS][WARPS];
-#endif
 };
 DEVICE desk &the_desk() { return *(desk *)(kept + SLOTS * PER * MAIN); }
-// Of the rows of the whole that a slot's unit is of.
+// Of the row that a slot's unit is of.
 DEVICE told_stats *stats_of(const rows_args &a, int slot)
 {
-    return (told_stats *)(&the_desk() + 1) + slot * (CHANNELS_LAST ? (int)a.groups : 1);
+    return (told_stats *)(&the_desk() + 1) + slot;
 }
 DEVICE u32 slot_vector(int slot, int k) { return shared_address(kept) + (u32)(((slot * PER + k) * MAIN + threadIdx.x) * 16); }
 DEVICE vec<XT, WIDTH> get_kept(int slot, int k) { return *(const vec<XT, WIDTH> *)(kept + (slot * PER + k) * MAIN + threadIdx.x); }
@@ -76,7 +69,7 @@ DEVICE u32 unit_of(u32 step) { return blockIdx.x + step * gridDim.x; }
 
 // ---- What a thread has of a unit ------------------------------------------------------------------
 
-// Which unit of which whole; steps go from one of this block's to the next.
+// Which unit of which row; steps go from one of this block's to the next.
 struct cursor {
     u32 whole, part;
 };
@@ -96,38 +89,11 @@ DEVICE void advance(const rows_args &a, const stride &s, cursor &c)
 }
 
 struct own_part {
-    u32 first; // element (position) of the whole
+    u32 first; // element of the row
     int n;     // vectors
 };
 
-#if CHANNELS_LAST
-struct own_place {
-    int lane, way, ways; // vector `lane` of the channels at every `ways`-th position
-};
-DEVICE own_place place_in_unit(const rows_args &a)
-{
-    const int vectors = (int)a.channels / WIDTH;
-    return {(int)threadIdx.x % vectors, (int)threadIdx.x / vectors, MAIN / vectors};
-}
-DEVICE own_part part_of(const rows_args &a, const own_place &o, u32 part)
-{
-    const u32 first = part * (u32)a.part, from = first + o.way;
-    const u32 end = first + (u32)a.part < (u32)a.space ? first + (u32)a.part : (u32)a.space;
-    int n = 0;
-#pragma unroll
-    for (int k = 0; k < PER; k++)
-        n += o.way < o.ways && from + k * o.ways < end;
-    return {from, n};
-}
-DEVICE i64 vector_place(const rows_args &a, const rows_place &at, const own_place &o, u32 whole, u32 first)
-{
-    return whole * at.outer[0] + (i64)first * a.channels + o.lane * WIDTH;
-}
-#define APART ((i64)o.ways * a.channels)
-#else
-struct own_place {};
-DEVICE own_place place_in_unit(const rows_args &) { return {}; }
-DEVICE own_part part_of(const rows_args &a, const own_place &, u32 part)
+DEVICE own_part part_of(const rows_args &a, u32 part)
 {
     const u32 first = part * (u32)a.part + threadIdx.x * WIDTH;
     const u32 end = (part + 1) * (u32)a.part < (u32)a.cols ? (part + 1) * (u32)a.part : (u32)a.cols;
@@ -137,19 +103,18 @@ DEVICE own_part part_of(const rows_args &a, const own_place &, u32 part)
         n += first + k * (MAIN * WIDTH) < end;
     return {first, n};
 }
-DEVICE i64 vector_place(const rows_args &a, const rows_place &at, const own_place &, u32 whole, u32 first)
+DEVICE i64 vector_place(const rows_args &a, const rows_place &at, u32 whole, u32 first)
 {
     return place_of(a, at, whole) + first;
 }
 #define APART (MAIN * WIDTH)
-#endif
 
-DEVICE void fetch(const rows_args &a, const own_place &o, const cursor &c, int slot, bool exists)
+DEVICE void fetch(const rows_args &a, const cursor &c, int slot, bool exists)
 {
     asm volatile("" ::: "memory"); // what was there has been read
     if (exists) {
-        const own_part p = part_of(a, o, c.part);
-        const XT *x = (const XT *)a.x + vector_place(a, a.at_x, o, c.whole, p.first);
+        const own_part p = part_of(a, c.part);
+        const XT *x = (const XT *)a.x + vector_place(a, a.at_x, c.whole, p.first);
 #pragma unroll
         for (int k = 0; k < PER; k++)
             if (k < p.n)
@@ -167,11 +132,10 @@ template <class T> DEVICE T over_some(T v, int n)
     return v;
 }
 
-#if !CHANNELS_LAST
 // About an element of the warp's own: they are so few that squares about it tell those about the mean well.
-DEVICE void bring_moments(const rows_args &a, const own_place &o, const cursor &c, int slot)
+DEVICE void bring_moments(const rows_args &a, const cursor &c, int slot)
 {
-    const own_part p = part_of(a, o, c.part);
+    const own_part p = part_of(a, c.part);
     float first = 0, sum[2] = {0, 0}, square[2] = {0, 0};
     vec<XT, WIDTH> v[PER];
 #pragma unroll
@@ -221,186 +185,23 @@ DEVICE void publish(const rows_args &a, u32 steps)
             tell(parts_told(a) + unit, moments_told(mean, (float)square, extreme));
     }
 }
-#else
-
-// Blocks that have units of a whole.
-DEVICE u32 members_of(const rows_args &a) { return (u32)a.parts < gridDim.x ? (u32)a.parts : gridDim.x; }
-// Positions of an image that member m has: every gridDim.x-th unit from unit m on.
-DEVICE u32 positions_of(const rows_args &a, u32 m)
-{
-    const u32 units = ((u32)a.parts - m + gridDim.x - 1) / gridDim.x, last = m + (units - 1) * gridDim.x;
-    const u32 lacking = last + 1 == (u32)a.parts ? (u32)a.parts * (u32)a.part - (u32)a.space : 0;
-    return units * (u32)a.part - lacking;
-}
-// The first unit of an image that this block has: which of the image's.
-DEVICE u32 member_of(const rows_args &a, u32 image)
-{
-    return (blockIdx.x + gridDim.x - image * (u32)a.parts % gridDim.x) % gridDim.x;
-}
-// An element of each group that means are told by their distance from.
-DEVICE const XT *center_of(const rows_args &a, u32 image)
-{
-    return (const XT *)a.x + image * a.at_x.outer[0] + (i64)(member_of(a, image) * (u32)a.part) * a.channels;
-}
-
-// What a thread knows of the image whose units come in: streams of elements, each about its first one. They are so short that squares
-// about that tell those about the mean well.
-struct gathering {
-    float first[WIDTH], sum[WIDTH], square[WIDTH];
-    int n;
-    u32 images; // brought
-};
-
-DEVICE void add_vectors(const own_part &p, int slot, gathering &g)
-{
-    if (p.n > 0 && g.n == 0) {
-        const vec<XT, WIDTH> v = get_kept(slot, 0);
-#pragma unroll
-        for (int i = 0; i < WIDTH; i++) {
-            g.first[i] = to_float(v.v[i]);
-            g.sum[i] = g.square[i] = 0;
-        }
-    }
-#pragma unroll
-    for (int k = 0; k < PER; k++)
-        if (k < p.n) {
-            const vec<XT, WIDTH> v = get_kept(slot, k);
-#pragma unroll
-            for (int i = 0; i < WIDTH; i++) {
-                const float d = to_float(v.v[i]) - g.first[i];
-                g.sum[i] += d;
-                g.square[i] += d * d;
-            }
-        }
-    g.n += p.n;
-}
-
-// To the desk: means, as distances from the center of their group, and squares about them.
-DEVICE void put_streams(const rows_args &a, const own_place &o, u32 image, gathering &g)
-{
-    desk &d = the_desk();
-    const XT *center = center_of(a, image);
-    const int each = (int)a.channels / (int)a.groups;
-    const float share = g.n > 0 ? __fdividef(1.0f, (float)g.n) : 0.0f;
-    int group = o.lane * WIDTH / each, c = o.lane * WIDTH - group * each;
-#pragma unroll
-    for (int i = 0; i < WIDTH; i++) {
-        const int at = o.way * (int)a.channels + o.lane * WIDTH + i;
-        const float off = g.sum[i] * share, mean = g.first[i] + off;
-        const float square = fmaxf(g.square[i] - g.sum[i] * off, 0.0f);
-        const bool held = mean < 1e15f && mean > -1e15f && !out_of_range(g.square[i] * 1e4f, a.epsilon);
-        d.means[at] = g.n == 0 ? 0.0f : held ? g.first[i] - to_float(center[group * each]) + off : __int_as_float(0x7fffffff);
-        d.squares[at] = g.n == 0 ? 0.0f : square;
-        group += ++c == each;
-        c = c == each ? 0 : c;
-    }
-    if (o.lane == 0)
-        d.counts[o.way] = g.n;
-}
-
-DEVICE void bring_moments(const rows_args &a, const own_place &o, const cursor &c, int slot, gathering &g)
-{
-    add_vectors(part_of(a, o, c.part), slot, g);
-    if (c.part + gridDim.x < (u32)a.parts)
-        return; // more of the image is to come
-    desk &d = the_desk();
-    if (g.images > 0)
-        barrier_wait(shared_address(&d.free), (g.images - 1) & 1);
-    g.images++;
-    if (o.way < o.ways)
-        put_streams(a, o, c.whole, g);
-    g.n = 0;
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
-        barrier_arrive(shared_address(&d.given[0]));
-}
-
-DEVICE void publishers_meet() { asm volatile("bar.sync 1, %0;" ::"n"(PUBLISHERS) : "memory"); }
-
-// PUBLISHERS threads: those of an image as far as this block has it. Ways' channels become channels, these groups.
-DEVICE void publish_image(const rows_args &a, u32 image, int ways)
-{
-    desk &d = the_desk();
-    const int t = (int)threadIdx.x - MAIN, channels = (int)a.channels, each = channels / (int)a.groups;
-    const u32 member = member_of(a, image), members = members_of(a);
-    const float size = (float)positions_of(a, member), share = 1.0f / size;
-    const XT *center = center_of(a, image);
-    for (int c = t; c < channels; c += PUBLISHERS) {
-        float mean = 0, square = 0;
-#pragma unroll 4
-        for (int w = 0; w < ways; w++)
-            mean += d.means[w * channels + c] * (float)d.counts[w];
-        mean *= share;
-#pragma unroll 4
-        for (int w = 0; w < ways; w++) {
-            const float off = d.means[w * channels + c] - mean;
-            square += d.squares[w * channels + c] + off * off * (float)d.counts[w];
-        }
-        d.means[c] = mean;
-        d.squares[c] = square;
-    }
-    publishers_meet();
-    const int part = t % JOINERS, teams = PUBLISHERS / JOINERS;
-    for (int from = 0; from < (int)a.groups; from += teams) {
-        const int at = from + t / JOINERS, g = at < (int)a.groups ? at : 0;
-        float mean = 0, square = 0;
-        for (int c = part; c < each; c += JOINERS)
-            mean += d.means[g * each + c];
-        mean = over_some(mean, JOINERS) / (float)each;
-        for (int c = part; c < each; c += JOINERS) {
-            const float off = d.means[g * each + c] - mean;
-            square += d.squares[g * each + c] + off * off * size;
-        }
-        square = over_some(square, JOINERS);
-        if (part == 0 && at < (int)a.groups)
-            tell(parts_told(a) + ((i64)image * a.groups + g) * members + member,
-                 moments_told(to_float(center[g * each]) + (double)mean, square, mean != mean));
-    }
-    publishers_meet();
-}
-
-DEVICE void publish(const rows_args &a, u32 steps)
-{
-    const stride s = stride_of(a);
-    const int ways = place_in_unit(a).ways;
-    cursor c = cursor_of(a, blockIdx.x);
-    u32 images = 0;
-    for (u32 step = 0; step < steps; step++, advance(a, s, c)) {
-        if (c.part + gridDim.x < (u32)a.parts)
-            continue;
-        barrier_wait(shared_address(&the_desk().given[0]), images & 1);
-        publish_image(a, c.whole, ways);
-        if (threadIdx.x == MAIN)
-            barrier_arrive(shared_address(&the_desk().free));
-        images++;
-    }
-}
-#endif
 
 // ---- Rows are joined ------------------------------------------------------------------------------
 
-#if CHANNELS_LAST
-DEVICE const XT *row_begin(const rows_args &a, u32 row)
-{
-    return (const XT *)a.x + row / (u32)a.groups * a.at_x.outer[0] + row % (u32)a.groups * (a.channels / a.groups);
-}
-#else
 DEVICE const XT *row_begin(const rows_args &a, u32 row) { return (const XT *)a.x + place_of(a, a.at_x, row); }
-#endif
 
 // A warp: the moments of a row that float32 does not hold, from memory.
 static __device__ __noinline__ void join_in_double(const rows_args &a, u32 row)
 {
     const XT *x = row_begin(a, row);
-    const u32 each = CHANNELS_LAST ? (u32)a.channels / (u32)a.groups : (u32)a.cols;
     double mean = 0, sum = 0;
 #pragma unroll 4
     for (u32 c = threadIdx.x % 32; c < (u32)a.cols; c += 32)
-        mean += to_float(x[(i64)(c / each) * a.channels + c % each]);
+        mean += to_float(x[c]);
     mean = over_some(mean, 32) / (double)a.cols;
 #pragma unroll 4
     for (u32 c = threadIdx.x % 32; c < (u32)a.cols; c += 32) {
-        const double d = to_float(x[(i64)(c / each) * a.channels + c % each]) - mean;
+        const double d = to_float(x[c]) - mean;
         sum += d * d;
     }
     sum = over_some(sum, 32);
@@ -416,13 +217,8 @@ static __device__ __noinline__ void join_in_double(const rows_args &a, u32 row)
 // JOINER_WARPS warps: every gridDim.x-th row.
 DEVICE void join_rows(const rows_args &a, u32 warp)
 {
-#if CHANNELS_LAST
-    const u32 n = members_of(a), each = (u32)a.channels / (u32)a.groups;
-#define COUNT(p) ((double)positions_of(a, p) * each)
-#else
     const u32 n = (u32)a.parts;
 #define COUNT(p) (double)((p) + 1 < n ? (u32)a.part : (u32)a.cols - (p) * (u32)a.part)
-#endif
     for (u32 row = blockIdx.x + warp * gridDim.x; row < (u32)a.rows; row += JOINER_WARPS * gridDim.x) {
         const uint4 *from = parts_told(a) + (i64)row * n;
         const double about = to_float(*row_begin(a, row));
@@ -460,30 +256,8 @@ DEVICE void join_rows(const rows_args &a, u32 warp)
     }
 }
 
-#if CHANNELS_LAST
-// FETCHER_WARPS warps in turns: the statistics for each unit of this block.
-DEVICE void fetch_stats(const rows_args &a, u32 steps, u32 warp)
-{
-    const u32 groups = (u32)a.groups;
-    for (u32 step = warp; step < steps; step += FETCHER_WARPS) {
-        const uint4 *from = rows_told(a) + (i64)(unit_of(step) / (u32)a.parts) * groups;
-        uint4 *to = (uint4 *)stats_of(a, step % SLOTS);
-        bool extreme = false;
-        for (u32 i = threadIdx.x % 32; i < groups; i += 32) {
-            const uint4 v = wait_until_told(from + i);
-            extreme = extreme || v.w == EXTREME;
-            to[i] = v;
-        }
-        if (extreme)
-            __threadfence(); // what was there before it was told is read later
-        __syncwarp();
-        if (threadIdx.x % 32 == 0)
-            barrier_arrive(shared_address(&the_desk().ready[step % SLOTS]));
-    }
-}
-#else
 // A warp, each lane for every 32nd unit of this block. None waits for another one's.
-DEVICE void fetch_stats(const rows_args &a, u32 steps, u32)
+DEVICE void fetch_stats(const rows_args &a, u32 steps)
 {
     u32 step = threadIdx.x % 32, row = unit_of(step) / (u32)a.parts;
     while (__any_sync(~0u, step < steps)) {
@@ -501,7 +275,6 @@ DEVICE void fetch_stats(const rows_args &a, u32 steps, u32)
         __nanosleep(32);
     }
 }
-#endif
 
 // ---- Results --------------------------------------------------------------------------------------
 
@@ -512,14 +285,13 @@ DEVICE float result_of(const rows_args &a, const told_stats &stats, u32 row, u32
     return stats.how == EXTREME ? normalise_in_double(a, stats_of_row(a, row), c, e) : normalise(channel_of(a, stats, c), e);
 }
 
-#if !CHANNELS_LAST
-DEVICE void put_unit(const rows_args &a, const own_place &at, const cursor &c, int slot)
+DEVICE void put_unit(const rows_args &a, const cursor &c, int slot)
 {
-    const own_part p = part_of(a, at, c.part);
+    const own_part p = part_of(a, c.part);
     const told_stats stats = *stats_of(a, slot);
     const u32 each = (u32)a.channels / (u32)a.groups, group = (u32)a.groups == 1 ? 0 : c.whole % (u32)a.groups;
     const u32 first = group * each;
-    YT *y = (YT *)a.y + vector_place(a, a.at_y, at, c.whole, p.first);
+    YT *y = (YT *)a.y + vector_place(a, a.at_y, c.whole, p.first);
     u32 known = ~0u;
     channel h;
     operand_places o;
@@ -540,94 +312,26 @@ DEVICE void put_unit(const rows_args &a, const own_place &at, const cursor &c, i
         if (k < p.n)
             *(vec<YT, WIDTH> *)(y + k * APART) = apply_vector(a, o, stats, first, p.first + k * APART, get_kept(slot, k), h, known);
 }
-#else
-// What is done to a thread's channels, of the image whose units go out.
-struct channels {
-    channel of[WIDTH];
-    u32 image;
-    bool extreme;
-};
-
-DEVICE void find_channels(const rows_args &a, const own_place &at, u32 image, const told_stats *stats, channels &h)
-{
-    const int each = (int)a.channels / (int)a.groups;
-    int group = at.lane * WIDTH / each, c = at.lane * WIDTH - group * each;
-    h.image = image;
-    h.extreme = false;
-#pragma unroll
-    for (int i = 0; i < WIDTH; i++) {
-        h.of[i] = channel_of(a, stats[group], at.lane * WIDTH + i);
-        h.extreme = h.extreme || stats[group].how == EXTREME;
-        group += ++c == each;
-        c = c == each ? 0 : c;
-    }
-}
-
-DEVICE void put_unit(const rows_args &a, const own_place &o, const cursor &c, int slot, channels &h)
-{
-    const own_part p = part_of(a, o, c.part);
-    const int first = o.lane * WIDTH;
-    if (c.whole != h.image && o.way < o.ways)
-        find_channels(a, o, c.whole, stats_of(a, slot), h);
-    YT *y = (YT *)a.y + vector_place(a, a.at_y, o, c.whole, p.first);
-    operand_places operands;
-    find_operands(a, (i64)c.whole * a.groups, operands);
-    if (h.extreme) {
-        const u32 each = (u32)a.channels / (u32)a.groups;
-#pragma unroll 1
-        for (int k = 0; k < p.n; k++)
-#pragma unroll 1
-            for (int i = 0; i < WIDTH; i++) {
-                const u32 group = (first + i) / each;
-                const float v = result_of(a, stats_of(a, slot)[group], c.whole * (u32)a.groups + group, first + i, slot, k, i);
-                y[k * APART + i] = from_float<YT>(finish(a, operands, first + i, p.first + k * o.ways, v));
-            }
-        return;
-    }
-#pragma unroll
-    for (int k = 0; k < PER; k++)
-        if (k < p.n) {
-            const vec<XT, WIDTH> v = get_kept(slot, k);
-            vec<YT, WIDTH> to;
-#pragma unroll
-            for (int i = 0; i < WIDTH; i++)
-                to.v[i] = from_float<YT>(finish(a, operands, first + i, p.first + k * o.ways, normalise(h.of[i], to_float(v.v[i]))));
-            *(vec<YT, WIDTH> *)(y + k * APART) = to;
-        }
-}
-#endif
 
 DEVICE void keep_units(const rows_args &a, u32 steps)
 {
-    const own_place o = place_in_unit(a);
     const stride s = stride_of(a);
     cursor coming = cursor_of(a, blockIdx.x), here = coming, going = coming;
-#if CHANNELS_LAST
-    gathering g;
-    channels h;
-    g.n = 0;
-    g.images = 0;
-    h.image = ~0u;
-    h.extreme = false;
-#define STATE(x) , x
-#else
-#define STATE(x)
-#endif
     for (u32 step = 0; step < AHEAD; step++, advance(a, s, coming))
-        fetch(a, o, coming, step, step < steps);
+        fetch(a, coming, step, step < steps);
     for (u32 step = 0; step < steps + DELAY; step++) {
         copies_wait<AHEAD - 1>();
         if (step < steps) {
-            bring_moments(a, o, here, step % SLOTS STATE(g));
+            bring_moments(a, here, step % SLOTS);
             advance(a, s, here);
         }
         if (step >= DELAY) {
             const u32 before = step - DELAY;
             barrier_wait(shared_address(&the_desk().ready[before % SLOTS]), before / SLOTS & 1);
-            put_unit(a, o, going, before % SLOTS STATE(h));
+            put_unit(a, going, before % SLOTS);
             advance(a, s, going);
         }
-        fetch(a, o, coming, (step + AHEAD) % SLOTS, step + AHEAD < steps);
+        fetch(a, coming, (step + AHEAD) % SLOTS, step + AHEAD < steps);
         advance(a, s, coming);
     }
 }
@@ -643,7 +347,6 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1) rows_team(const 
             barrier_init(shared_address(&d.ready[i]), 1);
             barrier_init(shared_address(&d.given[i]), WARPS);
         }
-        barrier_init(shared_address(&d.free), 1);
         barriers_made();
     }
     __syncthreads();
@@ -654,5 +357,5 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1) rows_team(const 
     else if (warp < FIRST_FETCHER)
         join_rows(a, warp - FIRST_JOINER);
     else
-        fetch_stats(a, steps, warp - FIRST_FETCHER);
+        fetch_stats(a, steps);
 }

@@ -202,9 +202,11 @@ static bool usable(const cm_wgmma *w, const cm_extent *e, cm_wgmma_kernel kernel
     if (kernel == CM_WGMMA_PLAIN && (w->per_multiprocessor > 1 || w->together > 1 ||
                                      w->splits > 1 || w->alternate || w->rows != 128))
         return false;
+    if (kernel == CM_WGMMA_WHOLE_K && w->splits > 1)
+        return false;
     if (kernel == CM_WGMMA_IMAGES && cm_wgmma_groups(w) > 2)
         return false;
-    if (w->late && kernel != CM_WGMMA_ALL)
+    if (w->late && kernel != CM_WGMMA_ALL && kernel != CM_WGMMA_WHOLE_K)
         return false;
     int64_t steps = cm_ceil_div(e->k * e->element, CM_WGMMA_LINE);
     return w->splits == 1 || steps >= 2 * w->splits;

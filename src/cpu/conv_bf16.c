@@ -100,12 +100,9 @@ static double cost(const cm_problem *p, const cm_gemm_bf16_kernel *g, double gai
     layout l;
     lay_out(p, g, &l);
     double waste = (double)(l.panels * CM_BF16_NR) / (double)l.c_out * (double)l.k / (double)l.sums;
-    double compute = cm_conv_flops(l.c) * waste / (0.7 * gain * cm_cpu_flops_per_ns(&p->target));
     double pixels = (double)cm_conv_pixels(l.c) * (double)(l.c->groups * l.splits);
     double gathered = l.points ? 0 : pixels * (0.08 * (double)l.k + 2 * (double)cm_conv_taps(l.c));
-    double finished = 0.3 * (double)cm_tensor_elems(p->out[0]);
-    double memory = cm_conv_bytes(p) / 2 / (4 * cm_cpu_bytes_per_ns(&p->target));
-    return 500 + (compute + gathered + finished + memory) / cm_cpu_speedup(p, (double)l.units);
+    return cm_conv_bf16_ns(p, cm_conv_flops(l.c) * waste, gain, gathered, l.units);
 }
 
 static size_t pack_bytes(const cm_problem *p, int input)

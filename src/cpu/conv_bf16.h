@@ -10,6 +10,11 @@
 /* What they want of a problem: channels-last bfloat16, constant weights. A sentence, or NULL. */
 const char *cm_conv_bf16_reject(const cm_problem *p);
 
+/* What one costs, in ns: so many operations, `gain` times as fast as float32's; ns to bring its rows together; units that threads
+ * share. */
+double cm_conv_bf16_ns(const cm_problem *p, double flops, double gain, double gathered_ns,
+                       int64_t units);
+
 /* What happens to sums. */
 typedef struct cm_conv_bf16_sink {
     cm_epilogue_plan plan;

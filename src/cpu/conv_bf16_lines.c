@@ -85,11 +85,8 @@ static double cost(const cm_problem *p, const cm_gemm_bf16_kernel *g, double gai
     layout l;
     lay_out(p, g, &l);
     double flops = (double)(cm_conv_pixels(l.c) * l.panels * CM_BF16_NR * 2 * l.k);
-    double compute = flops / (0.7 * gain * cm_cpu_flops_per_ns(&p->target));
     double copied = 0.08 * (double)(l.units * l.high * l.wide);
-    double finished = 0.3 * (double)cm_tensor_elems(p->out[0]);
-    double memory = cm_conv_bytes(p) / 2 / (4 * cm_cpu_bytes_per_ns(&p->target));
-    return 500 + (compute + copied + finished + memory) / cm_cpu_speedup(p, (double)l.units);
+    return cm_conv_bf16_ns(p, flops, gain, copied, l.units);
 }
 
 static size_t pack_bytes(const cm_problem *p, int input)

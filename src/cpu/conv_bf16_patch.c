@@ -156,11 +156,8 @@ static double cost(const cm_problem *p, const cm_gemm_bf16_kernel *g, double gai
     lay_out(p, g, &l);
     double tiles = (double)(l.c->n * l.bands * l.tiles * l.panels);
     double flops = tiles * g->mr * CM_BF16_NR * 2 * (double)l.k;
-    double compute = flops / (0.7 * gain * cm_cpu_flops_per_ns(&p->target));
     double copied = 0.08 * (double)(l.units * l.blocks * l.plane);
-    double finished = 0.3 * (double)cm_tensor_elems(p->out[0]);
-    double memory = cm_conv_bytes(p) / 2 / (4 * cm_cpu_bytes_per_ns(&p->target));
-    return 500 + (compute + copied + finished + memory) / cm_cpu_speedup(p, (double)l.units);
+    return cm_conv_bf16_ns(p, flops, gain, copied, l.units);
 }
 
 static size_t pack_bytes(const cm_problem *p, int input)

@@ -1,4 +1,4 @@
-/* conv_bf16_sink.c -- sums of bfloat16's convolutions on their way out (cpu/conv_bf16.h).
+/* conv_bf16_sink.c -- what bfloat16's convolutions want and cost, and their sums on their way out (cpu/conv_bf16.h).
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/conv_bf16.h"
 
@@ -16,6 +16,15 @@ const char *cm_conv_bf16_reject(const cm_problem *p)
     if (!(cm_conv_layout_of(p->in[0]) & cm_conv_layout_of(p->out[0]) & CM_CONV_CHANNELS_LAST))
         return "channels are not innermost";
     return cm_epilogue_reject(p, cm_conv_channel_columns(p->out[0]));
+}
+
+double cm_conv_bf16_ns(const cm_problem *p, double flops, double gain, double gathered_ns,
+                       int64_t units)
+{
+    double compute = flops / (0.7 * gain * cm_cpu_flops_per_ns(&p->target));
+    double finished = 0.3 * (double)cm_tensor_elems(p->out[0]);
+    double memory = cm_conv_bytes(p) / 2 / (4 * cm_cpu_bytes_per_ns(&p->target));
+    return 500 + (compute + gathered_ns + finished + memory) / cm_cpu_speedup(p, (double)units);
 }
 
 void cm_conv_bf16_sink_init(cm_conv_bf16_sink *s, const cm_run *r)

@@ -1,10 +1,11 @@
 /* products.c -- matrix products and convolutions on a GPU: every tactic, every setting, beside one another.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Usage: products [all] [check] [once] [=TACTIC,KNOBS]... [WORDS...]. For each problem and tactic the fastest setting: microseconds, TFLOP/s, and which fraction of the
+ * Usage: products [all] [check] [once] [steady] [=TACTIC,KNOBS]... [WORDS...]. For each problem and tactic the fastest setting: microseconds, TFLOP/s, and which fraction of the
  * fastest tactic's speed that is; then the setting that the cost model would take. `all`: every setting. `check`: how far results
  * are from those of the first, at most (of outputs that are not large). `once`: every setting runs once and is not timed, for a
- * profiler. `=matmul_wgmma,192,5,1,1,128,1,1`: these tactics with these settings, whether they are offered or not. WORDS: problems whose name has one of them. Products of networks are there without and with what follows them. Kernels are compiled first, by all cores. Times are those of a
+ * profiler. `steady`: every setting runs for about a second, in turns, and is told with the GPU's power and clock: what counts where
+ * power is what limits it. `=matmul_wgmma,192,5,1,1,128,1,1`: these tactics with these settings, whether they are offered or not. WORDS: problems whose name has one of them. Products of networks are there without and with what follows them. Kernels are compiled first, by all cores. Times are those of a
  * recording of many runs, by the device's clock; settings take turns, so that all are timed on a GPU as warm. */
 #include <math.h>
 #include <pthread.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "power.h"
 #include "plan/backend.h"
 
 enum { MOST = 4096, REPEATS = 20, ROUNDS = 4, INPUTS = 3, OPERANDS = 2, CHECKED = 40 << 20 };
@@ -39,6 +41,7 @@ typedef struct {
     cm_status ready;
     char message[1024];
     double cost, ns, apart;
+    double watts, mhz; /* steadily */
 } trial;
 
 static problem *problems[256];
@@ -50,7 +53,8 @@ static const cm_device_api *api;
 static unsigned char *memory;
 static const size_t MEMORY = (size_t)6 << 30;
 static unsigned char *expected; /* results of a problem's first trial; NULL: not to be checked */
-static bool once;
+static bool once, steady;
+static power_meter meter;
 static char **forced; /* tactics with their knobs */
 static int n_forced;
 
@@ -432,19 +436,60 @@ static void measure(cm_ctx *cx, trial *x, cm_mark *from, cm_mark *to)
     x->ns = ns / REPEATS < x->ns ? ns / REPEATS : x->ns;
 }
 
-/* All settings of a problem. */
-static void measure_all(cm_ctx *cx, const problem *b, cm_mark *from, cm_mark *to)
+/* As often as makes some milliseconds. */
+static void launch_batch(cm_ctx *cx, const trial *x, int launches, cm_mark *end)
 {
-    for (int round = -1; round < (once ? 0 : ROUNDS); round++)
+    for (int i = 0; i < launches; i++)
+        must(cx, api->launch(cx, stream, x->recording));
+    must(cx, api->mark(cx, stream, end));
+}
+
+/* For so long: the GPU always has the next batch while the one before is looked at. x->ns is there already. */
+static void run_steadily(cm_ctx *cx, trial *x, cm_mark *const *marks, double seconds)
+{
+    static const double BATCH_NS = 5e6, WARM = 0.25; /* of the time */
+    int launches = 1 + (int)(BATCH_NS / (x->ns * REPEATS)), counted = 0, batch = 0;
+    double begin = seconds_now(), ns = 0;
+    power_samples samples = {0};
+    launch_batch(cx, x, launches, marks[0]);
+    for (double past = 0; past < seconds; past = seconds_now() - begin) {
+        double took;
+        launch_batch(cx, x, launches, marks[++batch % 3]);
+        if (batch < 2)
+            continue;
+        must(cx, api->between(cx, device, marks[(batch - 2) % 3], marks[(batch - 1) % 3], &took));
+        if (past < seconds * WARM)
+            continue;
+        ns += took;
+        counted += launches;
+        power_sample(&meter, &samples);
+    }
+    must(cx, api->wait(cx, stream));
+    x->ns = ns / counted / REPEATS;
+    x->watts = power_watts(&samples);
+    x->mhz = samples.samples ? samples.mhz / samples.samples : 0;
+}
+
+/* Two turns each, of which the second counts half. */
+static void steady_all(cm_ctx *cx, const problem *b, cm_mark *const *marks)
+{
+    static const double SECONDS = 0.5;
+    for (int turn = 0; turn < 2; turn++)
         for (int i = 0; i < n_trials; i++) {
-            trial *x = &trials[i];
+            trial *x = &trials[i], before = *x;
             if (x->of != b || x->ready != CM_OK)
                 continue;
-            if (round < 0)
-                record(cx, x);
-            else
-                measure(cx, x, from, to);
+            run_steadily(cx, x, marks, SECONDS);
+            if (turn > 0) {
+                x->ns = (x->ns + before.ns) / 2;
+                x->watts = (x->watts + before.watts) / 2;
+                x->mhz = (x->mhz + before.mhz) / 2;
+            }
         }
+}
+
+static void close_recordings(void)
+{
     for (int i = 0; i < n_trials; i++)
         if (trials[i].recording) {
             api->recording_close(device, trials[i].recording);
@@ -452,12 +497,33 @@ static void measure_all(cm_ctx *cx, const problem *b, cm_mark *from, cm_mark *to
         }
 }
 
+/* All settings of a problem. */
+static void measure_all(cm_ctx *cx, const problem *b, cm_mark *const *marks)
+{
+    for (int round = -1; round < (once ? 0 : steady ? 1 : ROUNDS); round++)
+        for (int i = 0; i < n_trials; i++) {
+            trial *x = &trials[i];
+            if (x->of != b || x->ready != CM_OK)
+                continue;
+            if (round < 0)
+                record(cx, x);
+            else
+                measure(cx, x, marks[0], marks[1]);
+        }
+    if (steady)
+        steady_all(cx, b, marks);
+    close_recordings();
+}
+
 static void print_trial(const trial *x, double best, const char *mark)
 {
     const int32_t *v = x->knobs.v;
-    printf("  %-16s %4d %4d %4d %2d %3d %2d %2d  %9.1f us  model %9.1f us  %7.1f TFLOP/s  %.2f%s",
-           x->tactic->name, v[0], v[1], v[2], v[3], v[4], v[5], v[6], x->ns / 1000, x->cost / 1000,
-           x->of->flops / x->ns / 1000, best / x->ns, mark);
+    printf(
+        "  %-16s %4d %4d %4d %2d %3d %2d %2d %d  %9.1f us  model %9.1f us  %7.1f TFLOP/s  %.2f%s",
+        x->tactic->name, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], x->ns / 1000,
+        x->cost / 1000, x->of->flops / x->ns / 1000, best / x->ns, mark);
+    if (steady)
+        printf("  %5.1f W  %6.1f MHz  %7.3f mJ", x->watts, x->mhz, x->watts * x->ns / 1e6);
     printf(expected ? "  apart %g\n" : "\n", x->apart);
 }
 
@@ -480,7 +546,7 @@ static void report(const problem *b, bool all)
                       trials[j].ready != CM_OK || trials[j].ns >= x->ns;
         if (x->of == b && x->ready != CM_OK)
             printf("  %-16s fails: %s\n", x->tactic->name, x->message);
-        else if (x->of == b && (all || fastest || x == chosen))
+        else if (x->of == b && (all || steady || fastest || x == chosen))
             print_trial(x, best->ns, x == chosen ? "  chosen" : "");
     }
 }
@@ -488,21 +554,27 @@ static void report(const problem *b, bool all)
 int main(int argc, char **argv)
 {
     cm_ctx cx = {0};
-    cm_mark *from, *to;
+    cm_mark *marks[3];
     void *all_memory;
     const cm_target target = {CM_DEVICE_CUDA, 0, 0};
     api = cm_backend_for(CM_DEVICE_CUDA)->api;
     must(&cx, api->open(&cx, &target, &device));
     must(&cx, api->stream_open(&cx, device, NULL, &stream));
     must(&cx, api->alloc(&cx, device, MEMORY, &all_memory));
-    must(&cx, api->mark_open(&cx, device, &from));
-    must(&cx, api->mark_open(&cx, device, &to));
+    for (int i = 0; i < CM_COUNT(marks); i++)
+        must(&cx, api->mark_open(&cx, device, &marks[i]));
     memory = all_memory;
     bool all = argc > 1 && !strcmp(argv[1], "all");
     bool check = argc > 1 + all && !strcmp(argv[1 + all], "check");
     int used = all + check;
     once = argc > 1 + used && !strcmp(argv[1 + used], "once");
     used += once;
+    steady = argc > 1 + used && !strcmp(argv[1 + used], "steady");
+    used += steady;
+    if (steady && !power_open(&meter)) {
+        fprintf(stderr, "products: steady wants NVML\n");
+        return 1;
+    }
     forced = argv + 1 + used;
     for (; argc > 1 + used && argv[1 + used][0] == '='; used++)
         n_forced++;
@@ -516,7 +588,7 @@ int main(int argc, char **argv)
         cm_dtype type = problems[i]->in[0].dtype;
         if (type != filled)
             fill_memory(&cx, filled = type);
-        measure_all(&cx, problems[i], from, to);
+        measure_all(&cx, problems[i], marks);
         report(problems[i], all);
         fflush(stdout);
     }

@@ -274,7 +274,7 @@ F(cuLaunchKernelEx, (const cm_cu_launch *l, cm_cu_function f, void **args, void 
         if (l->attributes[i].id == CM_CU_ATTRIBUTE_CLUSTER)
             how.cluster = l->attributes[i].value.cluster[0];
         else if (l->attributes[i].id == CM_CU_ATTRIBUTE_TOGETHER && l->attributes[i].value.flag)
-            how.cluster = l->grid[0]; /* all take turns, as those of a cluster do */
+            how.together = 1;
     if (f->runs && !(w.launch = fake_launch_make(f->runs, f->name, &how, args)))
         return CM_CU_OUT_OF_MEMORY;
     return give(l->stream, w);

@@ -5,6 +5,7 @@
 
 typedef struct {
     unsigned grid[3], block[3], cluster, shared_bytes;
+    int together; /* all blocks take turns, not only those of a cluster */
     char *params;
 } ptx_launch;
 

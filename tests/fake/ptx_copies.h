@@ -129,7 +129,7 @@ static void fetch_box(thread *t, uint32_t to, uint64_t map, const int32_t *at, i
 {
     box_copy *b = ask(t, map, at, rank, to);
     b->barrier = barrier;
-    b->ranks = ranks ? ranks : (uint16_t)(1 << t->b->rank);
+    b->ranks = ranks ? ranks : (uint16_t)(1 << (to >> RANK_SHIFT));
     if (shift)
         memcpy(b->shift, shift, 2 * sizeof *shift);
 }
@@ -138,7 +138,6 @@ static void store_box(thread *t, uint64_t map, const int32_t *at, int rank, uint
     box_copy *b = ask(t, map, at, rank, from);
     b->store = 1;
     b->ranks = (uint16_t)(1 << t->b->rank);
-    b->shared = of_rank(t, from, (uint32_t)t->b->rank);
     b->group = t->store_group;
 }
 static void stores_end_group(thread *t)

@@ -107,7 +107,8 @@ static float described(const thread *t, uint64_t d, int i, int k, int kind, int 
 {
     int size = kind == 2 ? 4 : 2;
     uint32_t bits = 0;
-    memcpy(&bits, shared_at(t, described_at(d, i, k, size, across), (uint32_t)size), (size_t)size);
+    memcpy(&bits, shared_at(t, own_address(t, described_at(d, i, k, size, across)), (uint32_t)size),
+           (size_t)size);
     return number(bits, kind, 0);
 }
 static void group_product(thread *t, uint32_t *d, uint64_t a, uint32_t (*own)[4], uint64_t b,

@@ -3,8 +3,8 @@
  *
  * A thread is a stack of its own that gives way where it waits. Copies that a thread does not wait for are done as late as it allows, or when
  * everybody waits: who reads too early reads what was there before. PTX_ORDER=N in the environment changes whose turn it is first.
- * Addresses of shared memory: an offset below 1 << 24 is this block's; above, (rank + 1) << 24 tells the block of the cluster. Tensor maps are
- * those of tests/fake/tensor_map.h. What the hardware would call an error (misaligned, outside of shared memory, nobody can go on) ends the
+ * Addresses of shared memory, a block's own too, begin with its rank in the cluster, rank << 24, as sm_90's do. Tensor maps are those of
+ * tests/fake/tensor_map.h. What the hardware would call an error (misaligned, outside of shared memory, nobody can go on) ends the
  * process with a sentence. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -121,10 +121,11 @@ int ptx_params(const ptx_entry *e, const int **places, const int **sizes)
 void ptx_run(const ptx_entry *e, const ptx_launch *l);
 void ptx_run(const ptx_entry *e, const ptx_launch *l)
 {
-    int threads = (int)(l->block[0] * l->block[1] * l->block[2]),
-        n = l->cluster ? (int)l->cluster : 1;
+    int threads = (int)(l->block[0] * l->block[1] * l->block[2]);
+    int in_cluster = l->cluster && !l->together ? (int)l->cluster : 1;
+    int n = l->together ? (int)l->grid[0] : in_cluster; /* blocks that take turns */
     const char *order = getenv("PTX_ORDER");
-    cluster c = {.n = n, .n_threads = n * threads};
+    cluster c = {.n = in_cluster, .n_threads = n * threads};
     c.blocks = calloc((size_t)n, sizeof *c.blocks);
     c.threads = calloc((size_t)c.n_threads, sizeof *c.threads);
     current = e;
@@ -132,7 +133,7 @@ void ptx_run(const ptx_entry *e, const ptx_launch *l)
         for (uint32_t y = 0; y < l->grid[1]; y++)
             for (uint32_t x = 0; x < l->grid[0]; x += (uint32_t)n) {
                 for (int r = 0; r < n; r++) {
-                    fill_block(&c.blocks[r], &c, r, threads, l);
+                    fill_block(&c.blocks[r], &c, r % in_cluster, threads, l);
                     for (int i = 0; i < threads; i++)
                         place_thread(&c.threads[r * threads + i], &c.blocks[r], i, l,
                                      (uint32_t[3]){x + (uint32_t)r, y, z});

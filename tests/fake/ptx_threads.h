@@ -139,24 +139,30 @@ static void first_turn(void)
 static char *shared_at(const thread *t, uint32_t at, uint32_t size)
 {
     uint32_t rank = at >> RANK_SHIFT, offset = at & ((1u << RANK_SHIFT) - 1);
-    const block *b = rank ? t->b->cluster->blocks + rank - 1 : t->b;
-    if (rank > (uint32_t)t->b->cluster->n || offset + size > b->shared_end ||
-        (size && offset < 1024))
+    if (rank >= (uint32_t)t->b->cluster->n)
+        broken(t, "an address of a block that the cluster does not have");
+    const block *b = rank == (uint32_t)t->b->rank ? t->b : t->b->cluster->blocks + rank;
+    if (offset + size > b->shared_end || (size && offset < 1024))
         broken(t, "an address outside of shared memory");
     return b->shared + offset;
-}
-static uint64_t shared_offset(const thread *t, uint64_t p)
-{
-    uint64_t o = p - (uint64_t)(uintptr_t)t->b->shared;
-    if (o > t->b->shared_end)
-        broken(t, "a pointer that is not to shared memory");
-    return o;
 }
 static uint32_t of_rank(const thread *t, uint32_t at, uint32_t rank)
 {
     if (rank >= (uint32_t)t->b->cluster->n)
         broken(t, "a rank that the cluster does not have");
-    return (at & ((1u << RANK_SHIFT) - 1)) | (rank + 1) << RANK_SHIFT;
+    return (at & ((1u << RANK_SHIFT) - 1)) | rank << RANK_SHIFT;
+}
+/* Of an offset, of a pointer: the address in this block. */
+static uint32_t own_address(const thread *t, uint32_t offset)
+{
+    return of_rank(t, offset, (uint32_t)t->b->rank);
+}
+static uint64_t shared_address(const thread *t, uint64_t p)
+{
+    uint64_t o = p - (uint64_t)(uintptr_t)t->b->shared;
+    if (o > t->b->shared_end)
+        broken(t, "a pointer that is not to shared memory");
+    return own_address(t, (uint32_t)o);
 }
 static inline char *aligned(char *p, int size)
 {

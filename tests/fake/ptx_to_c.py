@@ -2,7 +2,7 @@
 """ptx_to_c.py IN.ptx OUT.c: kernels as NVRTC leaves them, as C that ptx_run.h runs on the CPU.
 
 Registers become locals that hold bits; a thread of the GPU is a call of the kernel's C function. Addresses of global memory, of
-parameters and of locals are the host's; those of shared memory are offsets (ptx_run.h). What is not known fails here, with the statement.
+parameters and of locals are the host's; those of shared memory are numbers (ptx_run.h). What is not known fails here, with the statement.
 """
 import re
 import sys
@@ -86,7 +86,7 @@ class Function:
         if symbol in self.symbols:
             return "(uint64_t)(uintptr_t)%s" % self.symbols[symbol]
         if symbol in self.module.shared:
-            return "(uint64_t)AT_%s" % name_of(symbol)
+            return "(uint64_t)own_address(t, AT_%s)" % name_of(symbol)
         if symbol in self.module.globals:
             return "(uint64_t)(uintptr_t)%s" % name_of(symbol)
         return None
@@ -418,7 +418,7 @@ class Function:
 
     def op_cvta(self, mods, o, _):
         if "to" in mods:
-            return self.set(o[0], "u64", "shared_offset(t, %s)" % self.raw(o[1]) if mods[1].startswith("shared") else self.raw(o[1]))
+            return self.set(o[0], "u64", "shared_address(t, %s)" % self.raw(o[1]) if mods[1].startswith("shared") else self.raw(o[1]))
         if mods[0].startswith("shared"):
             return self.set(o[0], "u64", "(uint64_t)(uintptr_t)shared_at(t, (uint32_t)%s, 0)" % self.raw(o[1]))
         return self.set(o[0], "u64", self.raw(o[1]))

@@ -217,15 +217,30 @@ static const struct {
      false, true, 2e-3},
 };
 
+/* Checks of matmul_wgmma with these settings: may they be forced? Then they are until forced_no_more. */
+static bool forced(const char *knobs)
+{
+    const char *one = getenv("CAMEO_TEST_TACTIC");
+    if (getenv("CAMEO_TEST_KNOBS") || (one && strcmp(one, "matmul_wgmma") != 0))
+        return false;
+    setenv("CAMEO_TEST_KNOBS", knobs, 1);
+    setenv("CAMEO_TEST_TACTIC", "matmul_wgmma", 1);
+    return true;
+}
+static void forced_no_more(const char *one)
+{
+    unsetenv("CAMEO_TEST_KNOBS");
+    if (!one)
+        unsetenv("CAMEO_TEST_TACTIC");
+}
+
 static void tiles_that_are_finished_late(void **state)
 {
     (void)state;
     const char *one = getenv("CAMEO_TEST_TACTIC");
-    bool real = runs() && !getenv("FAKE_CUDA_RUN"), given = getenv("CAMEO_TEST_KNOBS");
-    if (given || (one && strcmp(one, "matmul_wgmma") != 0))
+    bool real = runs() && !getenv("FAKE_CUDA_RUN");
+    if (!forced("192,5,1,1,128,2,1"))
         return;
-    setenv("CAMEO_TEST_KNOBS", "192,5,1,1,128,2,1", 1);
-    setenv("CAMEO_TEST_TACTIC", "matmul_wgmma", 1);
     for (int i = 0; i < CM_COUNT(late_tiles); i++) {
         op_case c = op_case_of(late_tiles[i].text);
         c.tf32 = late_tiles[i].tf32;
@@ -233,9 +248,23 @@ static void tiles_that_are_finished_late(void **state)
         if ((runs() || i == 0) && (real || !late_tiles[i].large))
             op_check(&c);
     }
-    unsetenv("CAMEO_TEST_KNOBS");
-    if (!one)
-        unsetenv("CAMEO_TEST_TACTIC");
+    forced_no_more(one);
+}
+
+/* Clusters of blocks that share k, or the copies of B, whose operands have their rows or columns adjacent and tiles more than 64 of them: a
+ * block's addresses of shared memory have its rank in them, what products are told of operands must not. */
+static void clusters_of_operands_that_lie_across(void **state)
+{
+    (void)state;
+    const char *one = getenv("CAMEO_TEST_TACTIC");
+    if (!forced("96,8,1,1,128,0,2 128,6,1,1,128,0,4 256,4,1,2,128,0,1 256,5,1,2,64,1,1"))
+        return;
+    check("a: bf16[2,200,264]\nb: bf16[2,264,328]\ny = MatMul(a, b)\nreturn y\n", 8e-3);
+    if (runs())
+        check("a: f16[264,136]\nb: f16[264,264]\nr: f16[136,264]\n"
+              "y = Gemm(a, b, r) {transA=1}\nreturn y\n",
+              2e-3);
+    forced_no_more(one);
 }
 
 /* Of numbers that a matrix has, whatever the product is. Where the exact result is near the middle between two of 16 bits, it may
@@ -386,6 +415,7 @@ int main(void)
         cmocka_unit_test(products_of_few_rows),
         cmocka_unit_test(products_in_whole_lines),
         cmocka_unit_test(tiles_that_are_finished_late),
+        cmocka_unit_test(clusters_of_operands_that_lie_across),
         cmocka_unit_test(activations_of_halves),
         cmocka_unit_test(gelu_below_zero),
         cmocka_unit_test(gelu_of_every_half),

@@ -42,11 +42,12 @@ static_assert(TILE_N % PART == 0, "tiles are of whole parts");
 
 // A matrix in shared memory as products want it told. Along k: 8 rows of 128 bytes repeat every 1024 bytes. Across: 8 of k do,
 // and 64 rows every BLOCK_BYTES.
-// A matrix further on is told by the lower half with a sixteenth of the bytes added: shared memory ends before that carries.
+// A matrix further on is told by the lower half with a sixteenth of the bytes added: shared memory ends before that carries. Of the
+// address products take 14 bits, this block's: above them it has the block's rank in the cluster, where a description has the leading offset.
 DEVICE u32 described(u32 at, int across)
 {
     u32 leading = across ? BLOCK_BYTES : 16;
-    return at >> 4 | leading >> 4 << 16;
+    return (at >> 4 & 0x3fff) | leading >> 4 << 16;
 }
 DEVICE u64 further(u32 described, u32 bytes)
 {

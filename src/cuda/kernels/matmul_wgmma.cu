@@ -234,7 +234,7 @@ DEVICE void make_tile(const tile_place &t, const finish_places &matrix, const fi
     multiply(sum, t.tiles, group, tile, s, at);
     cluster_wait(); // the others' barriers are made
     send_sums(sum, s.way_out, s.turns, t.split);
-    barrier_wait(s.turns, 0);
+    barrier_wait_for_cluster(s.turns, 0);
     finish_sums(m, f, matrix, t, sum, s.way_out);
 #else
     if (ALONE) // two together hide each other's waiting, and have no registers for it

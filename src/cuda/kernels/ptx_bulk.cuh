@@ -24,14 +24,15 @@ DEVICE void barrier_expect(u32 at, int bytes)
                  : "memory");
 }
 // Until the phase of this parity is over.
-DEVICE void barrier_wait(u32 at, int parity)
-{
-    asm volatile("{\n\t.reg .pred p;\n"
-                 "WAIT:\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n\t"
-                 "@p bra DONE;\n\tbra WAIT;\nDONE:\n\t}" ::"r"(at),
-                 "r"(parity)
-                 : "memory");
-}
+#define BARRIER_WAIT(order, at, parity)                                                            \
+    asm volatile("{\n\t.reg .pred p;\n"                                                            \
+                 "WAIT:\n\tmbarrier.try_wait.parity" order ".shared::cta.b64 p, [%0], %1;\n\t"      \
+                 "@p bra DONE;\n\tbra WAIT;\nDONE:\n\t}" ::"r"(at),                                \
+                 "r"(parity)                                                                       \
+                 : "memory")
+DEVICE void barrier_wait(u32 at, int parity) { BARRIER_WAIT("", at, parity); }
+// The same where other blocks of the cluster have written what is then read.
+DEVICE void barrier_wait_for_cluster(u32 at, int parity) { BARRIER_WAIT(".acquire.cluster", at, parity); }
 
 // The same barrier in block `rank` of the cluster.
 DEVICE void barrier_arrive_in(u32 at, u32 rank)

@@ -134,11 +134,8 @@ int cm_cuda_matmul_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     cm_gpu_product v;
     product_of(p, &v);
     cm_extent e = cm_gpu_product_extent(p, &v);
-    /* Parts of k of a B that lies across gave a wrong sum once on an H200 (tests/op/cuda_products, bf16[2,264,648] in two parts of 96
-     * columns); why is not known. Such products are of two activations, and seldom so few that their k would be shared. */
-    bool across = cm_gpu_product_reading(&v, &v.s.a, e.element).across ||
-                  cm_gpu_product_reading(&v, &v.s.b, e.element).across;
-    return cm_wgmma_choose(&g, &e, across ? CM_WGMMA_WHOLE_K : CM_WGMMA_ALL, out);
+    bool b_across = cm_gpu_product_reading(&v, &v.s.b, e.element).across;
+    return cm_wgmma_choose(&g, &e, b_across ? CM_WGMMA_ACROSS : CM_WGMMA_ALL, out);
 }
 
 double cm_cuda_matmul_wgmma_cost(const cm_problem *p, const cm_knobs *k)

@@ -16,13 +16,14 @@ static const struct {
     {{128, 5, 1, 1, 192, 0, 1}, 1.00, 0},    {{160, 5, 1, 1, 128, 0, 1}, 1.25, 0},
     {{224, 4, 1, 1, 128, 0, 1}, 1.22, 0},    {{128, 3, 2, 1, 128, 0, 1}, 1.40, 0},
     {{64, 4, 2, 1, 128, 0, 1}, 1.40, 0},     {{192, 5, 1, 1, 128, 1, 1}, 1.00, 0},
-    {{160, 5, 1, 1, 128, 1, 1}, 1.00, 0},    {{128, 6, 1, 1, 128, 1, 1}, 1.10, 0},
-    {{256, 5, 1, 2, 64, 1, 1}, 1.15, 0},     {{128, 8, 1, 1, 64, 1, 1}, 1.20, 0},
-    {{64, 8, 1, 1, 128, 0, 2}, 1.00, 1800},  {{64, 8, 1, 1, 128, 0, 4}, 1.00, 1900},
-    {{64, 8, 1, 1, 128, 0, 8}, 1.00, 2250},  {{80, 8, 1, 1, 128, 0, 3}, 1.00, 3500},
-    {{96, 8, 1, 1, 128, 0, 2}, 1.00, 1650},  {{96, 8, 1, 1, 128, 0, 3}, 1.00, 3200},
-    {{96, 8, 1, 1, 128, 0, 4}, 1.00, 2300},  {{128, 6, 1, 1, 128, 0, 2}, 1.05, 2700},
-    {{128, 6, 1, 1, 128, 0, 4}, 1.05, 3200}, {{192, 5, 1, 1, 128, 0, 1, 1}, 1.17, 0},
+    {{192, 5, 1, 2, 128, 1, 1}, 0.99, 0},    {{160, 5, 1, 1, 128, 1, 1}, 1.00, 0},
+    {{128, 6, 1, 1, 128, 1, 1}, 1.10, 0},    {{256, 5, 1, 2, 64, 1, 1}, 1.15, 0},
+    {{128, 8, 1, 1, 64, 1, 1}, 1.20, 0},     {{64, 8, 1, 1, 128, 0, 2}, 1.00, 1800},
+    {{64, 8, 1, 1, 128, 0, 4}, 1.00, 1900},  {{64, 8, 1, 1, 128, 0, 8}, 1.00, 2250},
+    {{80, 8, 1, 1, 128, 0, 3}, 1.00, 3500},  {{96, 8, 1, 1, 128, 0, 2}, 1.00, 1650},
+    {{96, 8, 1, 1, 128, 0, 3}, 1.00, 3200},  {{96, 8, 1, 1, 128, 0, 4}, 1.00, 2300},
+    {{128, 6, 1, 1, 128, 0, 2}, 1.05, 2700}, {{128, 6, 1, 1, 128, 0, 4}, 1.05, 3200},
+    {{192, 5, 1, 1, 128, 0, 1, 1}, 1.17, 0},
 };
 
 cm_wgmma cm_wgmma_of_knobs(const cm_knobs *k)
@@ -197,16 +198,18 @@ static const double SMALL_FLOPS = 1e8;
 
 enum { MOST = 8 }; /* settings */
 
+enum { BLOCK = 64 }; /* columns of a B that lies across, in one copy */
+
 static bool usable(const cm_wgmma *w, const cm_extent *e, cm_wgmma_kernel kernel)
 {
     if (kernel == CM_WGMMA_PLAIN && (w->per_multiprocessor > 1 || w->together > 1 ||
                                      w->splits > 1 || w->alternate || w->rows != 128))
         return false;
-    if (kernel == CM_WGMMA_WHOLE_K && w->splits > 1)
+    if (kernel == CM_WGMMA_ACROSS && w->together > 1 && w->n / w->together % BLOCK != 0)
         return false;
     if (kernel == CM_WGMMA_IMAGES && cm_wgmma_groups(w) > 2)
         return false;
-    if (w->late && kernel != CM_WGMMA_ALL && kernel != CM_WGMMA_WHOLE_K)
+    if (w->late && kernel != CM_WGMMA_ALL && kernel != CM_WGMMA_ACROSS)
         return false;
     int64_t steps = cm_ceil_div(e->k * e->element, CM_WGMMA_LINE);
     return w->splits == 1 || steps >= 2 * w->splits;

@@ -49,6 +49,7 @@ MATMUL_TACTIC(matmul_cublaslt);
 size_t cm_cuda_matmul_wgmma_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
 void cm_cuda_matmul_wgmma_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
                                void *to, cm_threads *threads);
+size_t cm_cuda_matmul_wgmma_signals(const cm_problem *p, const cm_knobs *k);
 size_t cm_cuda_matmul_tile_workspace(const cm_problem *p, const cm_knobs *k);
 size_t cm_cuda_matmul_cublaslt_workspace(const cm_problem *p, const cm_knobs *k);
 

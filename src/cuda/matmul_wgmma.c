@@ -1,9 +1,8 @@
 /* matmul_wgmma.c -- matrix products on sm_90 with bulk copies and products of warp groups.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/size.h"
-#include "cuda/matmul.h"
+#include "cuda/product_norm.h"
 #include "cuda/shorten.h"
-#include "cuda/wgmma.h"
 
 /* As kernels/matmul_wgmma.cu has it. */
 typedef struct {
@@ -105,6 +104,22 @@ static const char *product_of(const cm_problem *p, cm_gpu_product *v)
     return why;
 }
 
+/* The step behind it is done with results that lie in whole lines, by blocks that have whole rows. */
+static const char *reject_then(const cm_problem *p, const cm_gpu_product *v)
+{
+    cm_knobs knobs[CM_MAX_KNOBS];
+    cm_finish f;
+    cm_whole whole;
+    const char *why = cm_norm_reject(p, v);
+    if (why)
+        return why;
+    if (cm_cuda_matmul_wgmma_knobs(p, knobs) == 0)
+        return "no tiles side by side make up whole rows";
+    cm_finish_init(&f, p, &v->axes, v->bias);
+    cm_whole_of(&f, p, v->bias, v->s.n, knobs[0].v[0], &whole);
+    return whole.is ? NULL : "results do not lie in whole lines";
+}
+
 const char *cm_cuda_matmul_wgmma_reject(const cm_problem *p)
 {
     cm_gpu_product v;
@@ -124,7 +139,7 @@ const char *cm_cuda_matmul_wgmma_reject(const cm_problem *p)
         return "rows do not begin at multiples of 16 bytes";
     if (v.arithmetic == CM_ARITHMETIC_TF32 && (a.across || b.across))
         return "k of a float32 operand is not adjacent";
-    return NULL;
+    return p->then ? reject_then(p, &v) : NULL;
 }
 
 int cm_cuda_matmul_wgmma_knobs(const cm_problem *p, cm_knobs *out)
@@ -135,7 +150,8 @@ int cm_cuda_matmul_wgmma_knobs(const cm_problem *p, cm_knobs *out)
     product_of(p, &v);
     cm_extent e = cm_gpu_product_extent(p, &v);
     bool b_across = cm_gpu_product_reading(&v, &v.s.b, e.element).across;
-    return cm_wgmma_choose(&g, &e, b_across ? CM_WGMMA_ACROSS : CM_WGMMA_ALL, out);
+    cm_wgmma_kernel kernel = p->then ? CM_WGMMA_ROWS : b_across ? CM_WGMMA_ACROSS : CM_WGMMA_ALL;
+    return cm_wgmma_choose(&g, &e, kernel, out);
 }
 
 double cm_cuda_matmul_wgmma_cost(const cm_problem *p, const cm_knobs *k)
@@ -146,7 +162,16 @@ double cm_cuda_matmul_wgmma_cost(const cm_problem *p, const cm_knobs *k)
     product_of(p, &v);
     cm_extent e = cm_gpu_product_extent(p, &v);
     cm_wgmma w = cm_wgmma_of_knobs(k);
-    return cm_wgmma_cost(&g, &w, &e);
+    return cm_wgmma_cost(&g, &w, &e) + (p->then ? cm_norm_cost(&w, &e, &g) : 0);
+}
+
+size_t cm_cuda_matmul_wgmma_signals(const cm_problem *p, const cm_knobs *k)
+{
+    cm_gpu_product v;
+    product_of(p, &v);
+    cm_extent e = cm_gpu_product_extent(p, &v);
+    cm_wgmma w = cm_wgmma_of_knobs(k);
+    return p->then ? cm_norm_signals(&w, &e) : 0;
 }
 
 /* rows: of the operand, m or n; tile: as many of them in a box where k is innermost. */
@@ -177,6 +202,8 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
     cm_finish_text(&s->finish, p, v->bias, &text);
     cm_whole_text(&s->whole, &s->finish, p, v->bias, &text);
     cm_wgmma_text(w, room, p->in[0]->dtype, a.across, b.across, &text);
+    if (p->then)
+        cm_norm_text(p, (int)(v->s.n / w->n), &text);
     cm_buf_printf(&text,
                   "#define PER_MULTIPROCESSOR %d\n#define A_ACROSS %d\n#define B_ACROSS %d\n"
                   "#define TOGETHER %d\n#define B_EARLY %d\n#define SPLITS %d\n",
@@ -225,6 +252,11 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
                         .cluster = (unsigned)(w.splits > 1 ? w.splits : w.together),
                         .shared = room.bytes,
                         .overlaps = true};
+    if (p->then) { /* blocks that make up rows are there at once */
+        unsigned members = (unsigned)cm_norm_members(&w, &e);
+        s->grid.blocks[0] -= s->grid.blocks[0] % members;
+        s->grid.together = members > 1;
+    }
     *state = s;
     return compile(cx, d, p, &v, &w, &room, s);
 }
@@ -241,5 +273,10 @@ cm_status cm_cuda_matmul_wgmma_run(const cm_run *r)
                              s->b_map.box, 128, &b));
     cm_finish_bind(&f, r, s->bias >= 0 ? r->in[s->bias] : NULL);
     CM_TRY(cm_whole_bind(&s->whole, &f, r, &added));
-    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a, &b, &added, &x, &f});
+    cm_norm_args norm = {0};
+    if (r->then) {
+        norm = cm_norm_bind(r);
+        f.out.data = r->then->out[0];
+    }
+    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a, &b, &added, &x, &f, &norm});
 }

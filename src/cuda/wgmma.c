@@ -198,14 +198,28 @@ static const double SMALL_FLOPS = 1e8;
 
 enum { MOST = 8 }; /* settings */
 
+/* Do few blocks side by side, which wait for each other and are each alone on a multiprocessor, have whole rows, and threads no more of them
+ * than they can tell of? */
+static bool tells_rows(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e)
+{
+    enum { MOST_MEMBERS = 8, MOST_ROWS = 128 };
+    int64_t members = e->n / w->n;
+    return w->splits == 1 && w->together == 1 && w->per_multiprocessor == 1 && !w->late &&
+           w->rows <= MOST_ROWS && e->n % w->n == 0 && members <= MOST_MEMBERS &&
+           members <= g->multiprocessors;
+}
+
 enum { BLOCK = 64 }; /* columns of a B that lies across, in one copy */
 
-static bool usable(const cm_wgmma *w, const cm_extent *e, cm_wgmma_kernel kernel)
+static bool usable(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e,
+                   cm_wgmma_kernel kernel)
 {
     if (kernel == CM_WGMMA_PLAIN && (w->per_multiprocessor > 1 || w->together > 1 ||
                                      w->splits > 1 || w->alternate || w->rows != 128))
         return false;
     if (kernel == CM_WGMMA_ACROSS && w->together > 1 && w->n / w->together % BLOCK != 0)
+        return false;
+    if (kernel == CM_WGMMA_ROWS && !tells_rows(g, w, e))
         return false;
     if (kernel == CM_WGMMA_IMAGES && cm_wgmma_groups(w) > 2)
         return false;
@@ -222,7 +236,7 @@ int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, cm_wgmma_kernel k
     int n = 0;
     for (int i = 0; i < CM_COUNT(settings); i++) {
         const cm_wgmma *w = &settings[i].w;
-        if (!usable(w, e, kernel))
+        if (!usable(g, w, e, kernel))
             continue;
         double cost = cm_wgmma_cost(g, w, e);
         int at = n++;
@@ -235,7 +249,8 @@ int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, cm_wgmma_kernel k
                               w->late ? 2 : w->alternate, w->splits}};
     }
     double flops = 2.0 * (double)e->m * (double)e->n * (double)e->k * (double)e->matrices;
-    return flops < SMALL_FLOPS ? 1 : n < MOST ? n : MOST; /* small ones are all alike */
+    int most = flops < SMALL_FLOPS ? 1 : MOST; /* small ones are all alike */
+    return n < most ? n : most;
 }
 
 /* wgmma(): 64 rows by n columns from k of k; across: the last of the instruction's arguments. */

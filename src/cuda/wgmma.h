@@ -28,9 +28,15 @@ unsigned cm_wgmma_threads(const cm_wgmma *w);
 int64_t cm_wgmma_places(const cm_wgmma *w, const cm_extent *e);
 int64_t cm_wgmma_blocks(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e);
 double cm_wgmma_cost(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e); /* ns */
-/* What a kernel can do: all of it; with a B that lies across; not three warp groups; nor share a multiprocessor, copies or k, nor
- * alternate. */
-typedef enum { CM_WGMMA_ALL, CM_WGMMA_ACROSS, CM_WGMMA_IMAGES, CM_WGMMA_PLAIN } cm_wgmma_kernel;
+/* What a kernel can do: all of it; with a B that lies across; normalise rows that tiles side by side make up; not three warp groups; nor share a
+ * multiprocessor, copies or k, nor alternate. */
+typedef enum {
+    CM_WGMMA_ALL,
+    CM_WGMMA_ACROSS,
+    CM_WGMMA_ROWS,
+    CM_WGMMA_IMAGES,
+    CM_WGMMA_PLAIN
+} cm_wgmma_kernel;
 /* Settings worth trying, best first. */
 int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, cm_wgmma_kernel kernel,
                     cm_knobs *out);

@@ -31,5 +31,7 @@ const char *cm_tactic_declines(const cm_tactic *t, const cm_problem *p)
     if (!t->parts && (has_parts(p->in, p->n_in) || has_parts(p->out, p->n_out) ||
                       has_parts(p->operands, p->n_operands)))
         return "elements of less than a byte";
+    if (p->then && !t->joins)
+        return "does not do the step behind it as well";
     return t->reject(p);
 }

@@ -28,6 +28,9 @@ typedef struct cm_problem {
     int n_operands;
     const cm_tensor *const *operands; /* of the epilogue; they broadcast to output 0 */
     const cm_program *program;        /* POINTWISE, REDUCE (there NULL: none) */
+    /* The step behind it, which the same kernel does: it alone reads output 0, as its input 0, and its output 0 is written instead.
+     * NULL: none. Only tactics that join steps are asked. */
+    const struct cm_problem *then;
     union {
         cm_matmul matmul;
         cm_conv conv;
@@ -88,6 +91,9 @@ typedef struct cm_run {
     const void *ahead;
     size_t ahead_bytes;
     /* Devices only. */
+    const struct cm_run *then; /* the pointers of p->then */
+    void *
+        signals; /* bytes that are 0 before the run, and must be after it; other steps use them too */
     const void *state; /* what `ready` made */
     cm_stream *stream;
     uint32_t *fault; /* in device memory: a kernel that meets bad data writes fault_code there */
@@ -128,13 +134,17 @@ typedef struct cm_tactic {
     /* Devices only, NULL: nothing. Nanoseconds that the steps before and after lose because they cannot run into this one's kernels:
      * what measuring these alone does not show. */
     double (*apart_ns)(const cm_problem *p);
+    /* Devices only, NULL: none. Bytes of cm_run.signals. */
+    size_t (*signals)(const cm_problem *p, const cm_knobs *k);
+    bool joins; /* looks at cm_problem.then */
     /* 1 + the input whose memory output 0 may take over when nobody reads the input afterwards: `run` may
      * then find both at one place. 0: none. */
     int in_place;
     bool parts; /* takes elements of less than a byte, packed as plans hold them, dense */
 } cm_tactic;
 
-/* Why it declines: its own reason, or that it is not for elements of less than a byte. NULL: it takes it. */
+/* Why it declines: its own reason, or that it is not for elements of less than a byte, or not for two steps at once. NULL: it takes
+ * it. */
 const char *cm_tactic_declines(const cm_tactic *t, const cm_problem *p);
 
 #endif

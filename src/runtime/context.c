@@ -223,12 +223,14 @@ void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out)
         out->tactic = "control";
     else if (sol->way == CM_WAY_VIEW)
         out->tactic = "view";
+    else if (sol->joined)
+        out->tactic = "joined";
     else if (t)
         out->tactic = t->name;
     else
         out->tactic = late && !sol->formed ? "late" : "reference";
     out->reference = problem && !t && sol->way == CM_WAY_EVALUATOR;
-    out->expected_ns = t ? sol->choice.ns : 0;
+    out->expected_ns = t && !sol->joined ? sol->choice.ns : 0;
     out->away = sol->away;
     out->fell = c->device && problem && !sol->away && (late || sol->may_go) &&
                 sol->way != CM_WAY_VIEW && sol->way != CM_WAY_KNOWN && !sol->small;

@@ -67,6 +67,8 @@ typedef struct cm_device_tables {
     int n_where; /* used of `where`: room for every step's inputs */
     unsigned char *where;
     size_t memory_used;
+    size_t signals,
+        signals_bytes; /* offset: what steps tell each other's blocks, zeros between them */
     /* The segments were recorded with these pointers. */
     bool recorded;
     uint64_t recorded_memory; /* `moves` then */
@@ -111,6 +113,8 @@ void cm_forget_device_input(cm_context *c, int i);
 /* device_place.c: where values are, copies and actions; solutions are settled. */
 cm_status cm_place_values(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 void cm_forget_places(cm_context *c);
+/* device_join.c: which steps' kernels do the step behind them too; values are placed. */
+void cm_join_steps(cm_context *c);
 /* device_bind.c: memory on the device, weights there, kernels ready. */
 cm_status cm_device_bind(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 /* device_weights.c: a constant in the device's memory, packed as the choice wants it (NULL: as it is); kept by the

@@ -12,7 +12,8 @@ static size_t bytes_of(const cm_context *c, int32_t v)
     return n;
 }
 
-/* Lifetimes in the device's arena, in the order in which they begin; a step's workspace is owned by -1 - its index. */
+/* Lifetimes in the device's arena, in the order in which they begin; a step's workspace is owned by -1 - its index, signals by SIGNALS. */
+enum { SIGNALS = INT32_MIN };
 typedef struct {
     int n;
     cm_interval *v;
@@ -23,6 +24,21 @@ static void add_lifetime(lifetimes *l, int32_t owner, cm_interval x)
 {
     l->v[l->n] = x;
     l->owner[l->n++] = owner;
+}
+
+/* Steps run one after the other: they share what is zero between them. */
+static void collect_signals(cm_context *c, lifetimes *l)
+{
+    cm_device_tables *t = &c->device->tables;
+    t->signals_bytes = 0;
+    for (int i = 0; i < t->n_order; i++) {
+        const cm_solution *sol = &c->solutions[t->order[i]->index];
+        const cm_tactic *by = sol->way == CM_WAY_TACTIC && !sol->joined ? sol->choice.tactic : NULL;
+        size_t bytes = by && by->signals ? by->signals(&sol->p, &sol->choice.knobs) : 0;
+        t->signals_bytes = bytes > t->signals_bytes ? bytes : t->signals_bytes;
+    }
+    if (t->signals_bytes)
+        add_lifetime(l, SIGNALS, (cm_interval){0, INT_MAX, t->signals_bytes, 0});
 }
 
 /* What is copied up has its memory for good: the copy may come before the segment's first kernel. */
@@ -40,19 +56,23 @@ static void collect_copies(cm_context *c, lifetimes *l)
 static void collect_steps(const cm_context *c, lifetimes *l)
 {
     const cm_device_state *d = c->device;
+    int begin = 0; /* of the step that does the next one too */
     for (int i = 0; i < d->tables.n_order; i++) {
         const cm_ready_step *s = d->tables.order[i];
         const cm_solution *sol = &c->solutions[s->index];
         bool view = sol->way == CM_WAY_VIEW;
-        if (sol->workspace) {
+        if (sol->then)
+            begin = s->begin;
+        if (sol->workspace && !sol->joined) {
             int last = view ? c->last[s->plan->out[0].value] : s->end;
             add_lifetime(l, -1 - s->index, (cm_interval){s->begin, last, sol->workspace, 0});
         }
-        for (int o = 0; !view && o < s->plan->n_out; o++) {
+        for (int o = 0; !view && !sol->then && o < s->plan->n_out; o++) {
             int32_t v = s->plan->out[o].value;
             if (v < 0)
                 continue;
-            add_lifetime(l, v, (cm_interval){s->begin, c->last[v], bytes_of(c, v), 0});
+            int from = sol->joined ? begin : s->begin;
+            add_lifetime(l, v, (cm_interval){from, c->last[v], bytes_of(c, v), 0});
         }
     }
 }
@@ -109,9 +129,10 @@ static cm_status plan_memory(cm_ctx *cx, cm_context *c)
     cm_device_state *d = c->device;
     size_t total;
     lifetimes l = {0};
-    int most = c->engine->plan->n_values + c->engine->n_steps;
+    int most = c->engine->plan->n_values + c->engine->n_steps + 1;
     CM_NEW_N(cx, &c->bound_arena, l.v, most, cm_interval);
     CM_NEW_N(cx, &c->bound_arena, l.owner, most, int32_t);
+    collect_signals(c, &l);
     collect_copies(c, &l);
     collect_steps(c, &l);
     CM_TRY(cm_memory_plan(cx, &c->bound_arena, l.v, l.n, &total));
@@ -121,6 +142,10 @@ static cm_status plan_memory(cm_ctx *cx, cm_context *c)
     }
     for (int i = 0; i < l.n; i++) {
         int32_t v = l.owner[i];
+        if (v == SIGNALS) {
+            d->tables.signals = l.v[i].offset;
+            continue;
+        }
         if (v < 0) {
             c->solutions[-1 - v].offset = l.v[i].offset;
             continue;
@@ -142,7 +167,7 @@ static void warm(void *arg, int64_t begin, int64_t end)
         const void *state;
         cm_arena arena;
         cm_ctx cx = {.allocator = c->allocator, .arena = &arena, .scratch = &arena};
-        if (sol->way != CM_WAY_TACTIC || !t->ready)
+        if (sol->way != CM_WAY_TACTIC || sol->joined || !t->ready)
             continue;
         cm_arena_init(&arena, c->allocator);
         (void)!t->ready(&cx, c->device->device, &arena, &sol->p, &sol->choice.knobs, &state);
@@ -160,7 +185,7 @@ static cm_status ready_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
             d->api->copy_ready(cx, d->device, cm_dtype_size(sol->conversions[i].to.tensor.dtype)));
     if (sol->way != CM_WAY_TACTIC)
         return CM_OK;
-    if (t->ready)
+    if (t->ready && !sol->joined)
         CM_TRY(t->ready(cx, d->device, &c->bound_arena, &sol->p, &sol->choice.knobs, &sol->state));
     for (int i = 0; d->stream && i < s->plan->n_in; i++)
         if (sol->in[i] &&

@@ -32,6 +32,8 @@ cm_status cm_launch_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_s
 {
     cm_device_state *d = c->device;
     int64_t elems = 0;
+    const cm_solution *then = sol->then ? &c->solutions[sol->then->index] : NULL;
+    cm_run second;
     for (int o = 0; o < s->plan->n_out; o++)
         elems += s->plan->out[o].value >= 0 ? cm_tensor_elems(sol->p.out[o]) : 0;
     if (elems == 0 && !count)
@@ -49,12 +51,17 @@ cm_status cm_launch_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_s
                 .fault = d->fault,
                 .fault_code = (uint32_t)s->index + 1,
                 .count = count};
+    if (then) {
+        second = (cm_run){.cx = cx, .p = &then->p, .in = then->data, .out = then->out_data};
+        r.then = &second;
+        r.signals = d->memory + d->tables.signals;
+    }
     return sol->choice.tactic->run(&r);
 }
 
-static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+static void point(const cm_context *c, const cm_ready_step *s, cm_solution *sol)
 {
-    cm_device_state *d = c->device;
+    const cm_device_state *d = c->device;
     const cm_plan_step *p = s->plan;
     for (int i = 0; i < p->n_in; i++)
         if (sol->in[i])
@@ -64,6 +71,16 @@ static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, c
     for (int o = 0; o < p->n_out; o++)
         if (p->out[o].value >= 0)
             sol->out_data[o] = (void *)d->tables.places[p->out[o].value].data;
+}
+
+static cm_status run_tactic(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
+{
+    cm_device_state *d = c->device;
+    if (sol->joined) /* its kernel has been enqueued */
+        return CM_OK;
+    point(c, s, sol);
+    if (sol->then)
+        point(c, sol->then, &c->solutions[sol->then->index]);
     int64_t *count = sol->counted ? (int64_t *)(d->pinned + sol->count) : NULL;
     return cm_launch_step(cx, c, s, sol, d->memory + sol->offset, count);
 }
@@ -184,6 +201,9 @@ static cm_status upload_constants(cm_ctx *cx, cm_context *c)
     for (int v = 0; v < c->engine->plan->n_values; v++)
         if (d->tables.places[v].up && d->tables.places[v].once)
             CM_TRY(copy_up(cx, c, v));
+    if (d->tables.signals_bytes)
+        CM_TRY(
+            d->api->fill(cx, d->stream, d->memory + d->tables.signals, 0, d->tables.signals_bytes));
     d->resident = c->binding;
     return CM_OK;
 }

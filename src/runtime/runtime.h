@@ -128,10 +128,10 @@ size_t cm_context_total_bytes(const cm_context *c);
 
 /* How a step runs with the shapes that are bound (a late one: ran last). */
 typedef struct cm_layer_facts {
-    const char
-        *tactic;    /* its name; "reference" where no kernel takes it, "view" where nothing runs,
+    const char *
+        tactic; /* its name; "reference" where no kernel takes it, "view" where nothing runs, "joined" where the kernel of the step before does it,
                            "late" before sizes are known */
-    bool reference; /* worth a flag in reports */
+    bool reference;     /* worth a flag in reports */
     double expected_ns; /* by the cost model; 0: not known */
     int n_conversions;  /* inputs that are brought into another layout first */
     bool channels_last; /* output 0 */
@@ -159,8 +159,8 @@ void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out);
 const char *cm_context_taken_on(const cm_context *c, int step, const cm_target *target,
                                 const char **why);
 
-/* Each tactic of the step's kind with what it is expected or was measured to take, or why it declines
- * (then `candidate` is NULL). Only for steps that are bound. */
+/* Each tactic of the step's kind with what it is expected or was measured to take by itself, joined to another step or not, or why it
+ * declines (then `candidate` is NULL). Only for steps that are bound. */
 typedef void (*cm_tactic_fn)(void *user, const cm_tactic *t, const char *reason,
                              const cm_candidate *candidate);
 /* A bound step as its backend sees it, NULL: no backend does. */

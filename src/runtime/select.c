@@ -40,6 +40,8 @@ uint64_t cm_signature(const cm_ready_step *s, const cm_problem *p)
     const char *program = step->epilogue.program;
     if (p->tf32)
         h = cm_hash_bytes("tf32", 4, h);
+    if (p->then)
+        h = cm_hash_bytes(p->then->op, strlen(p->then->op), h);
     return program ? cm_hash_bytes(program, strlen(program), h) : h;
 }
 
@@ -110,6 +112,16 @@ void cm_select(const cm_context *c, const cm_ready_step *s, const cm_problem *p,
     }
 }
 
+void cm_select_expected(const cm_ready_step *s, const cm_problem *p, cm_choice *out)
+{
+    cm_candidate list[MOST_CANDIDATES];
+    int n = candidates(s, p, list);
+    *out = (cm_choice){.ns = INFINITY};
+    for (int i = 0; i < n; i++)
+        if (list[i].predicted_ns < out->ns)
+            *out = (cm_choice){list[i].tactic, list[i].knobs, list[i].predicted_ns};
+}
+
 static void explain_tactic(const cm_context *c, uint64_t signature, const cm_problem *p,
                            const cm_tactic *t, cm_tactic_fn fn, void *user)
 {
@@ -137,23 +149,25 @@ void cm_context_tactics(const cm_context *c, int step, cm_tactic_fn fn, void *us
 {
     const cm_solution *sol = &c->solutions[step];
     const cm_ready_step *s = c->engine->ready[step];
-    if (sol->p.kind == CM_PROBLEM_EVALUATE)
+    cm_problem p = sol->p;
+    if (p.kind == CM_PROBLEM_EVALUATE)
         return;
-    uint64_t signature = cm_signature(s, &sol->p);
+    p.then = NULL;
+    uint64_t signature = cm_signature(s, &p);
     for (int b = 0; cm_backend_at(b); b++) {
         int n;
-        if (cm_backend_at(b)->device != sol->p.target.kind)
+        if (cm_backend_at(b)->device != p.target.kind)
             continue;
-        const cm_tactic *rows = rows_for(cm_backend_at(b), s, &sol->p, &n);
+        const cm_tactic *rows = rows_for(cm_backend_at(b), s, &p, &n);
         for (int i = 0; i < n; i++)
-            explain_tactic(c, signature, &sol->p, &rows[i], fn, user);
+            explain_tactic(c, signature, &p, &rows[i], fn, user);
     }
 }
 
 bool cm_context_chosen(const cm_context *c, int step, uint64_t *problem, cm_candidate *out)
 {
     const cm_solution *sol = &c->solutions[step];
-    if (sol->way != CM_WAY_TACTIC)
+    if (sol->way != CM_WAY_TACTIC || sol->joined)
         return false;
     const cm_choice *choice = &sol->choice;
     *problem = cm_signature(c->engine->ready[step], &sol->p);
@@ -176,6 +190,7 @@ const char *cm_context_taken_on(const cm_context *c, int step, const cm_target *
     if (p.kind == CM_PROBLEM_EVALUATE)
         return NULL;
     p.target = *target;
+    p.then = NULL;
     bool asked = false;
     for (int b = 0; cm_backend_at(b); b++) {
         int n;

@@ -55,10 +55,13 @@ typedef struct cm_solution {
     uint64_t conversion_ns; /* of the last run, where runs are profiled */
     size_t workspace;       /* bytes, conversions behind the tactic's own */
     size_t offset;          /* in the context's memory */
-    int chain;     /* so many steps, this one the first, run band by band (bands.h); 0: it alone */
-    int64_t band;  /* rows of the last one's output at a time */
-    int until;     /* position where its chain ends; 0: it is in none */
-    int64_t kept;  /* rows of its output that there is memory for; 0: all */
+    int chain;    /* so many steps, this one the first, run band by band (bands.h); 0: it alone */
+    int64_t band; /* rows of the last one's output at a time */
+    int until;    /* position where its chain ends; 0: it is in none */
+    int64_t kept; /* rows of its output that there is memory for; 0: all */
+    const struct cm_ready_step
+        *then;     /* on a device: the step that its kernel does too, NULL: none */
+    bool joined;   /* the step before it does */
     cm_arena late; /* WAY_LATE: what its latest form lies in */
     bool formed;   /* WAY_LATE: `late` holds a form, for the sizes in p */
     uint64_t ran;  /* inside a control step, on a device: in which run it last did */
@@ -82,6 +85,8 @@ bool cm_form_problem(cm_arena *arena, const struct cm_ready_step *s, const cm_te
  * counts before what is expected. */
 void cm_select(const struct cm_context *c, const struct cm_ready_step *s, const cm_problem *p,
                cm_choice *out);
+/* By what is expected alone. */
+void cm_select_expected(const struct cm_ready_step *s, const cm_problem *p, cm_choice *out);
 /* The same on every machine for the same problem, whatever network it is in. */
 uint64_t cm_signature(const struct cm_ready_step *s, const cm_problem *p);
 

@@ -68,11 +68,15 @@ static cm_status want(cm_ctx *cx, wanted_list *l, const wanted *x)
 static cm_status want_step(cm_ctx *cx, const cm_context *c, int step, cm_choose_fn choose,
                            void *user, wanted_list *l)
 {
-    const cm_problem *p = cm_context_problem(c, step);
+    const cm_problem *bound = cm_context_problem(c, step);
     candidates all = {0};
     int chosen[MOST];
-    if (!p || p->target.kind == CM_DEVICE_CPU)
+    cm_problem *p;
+    if (!bound || bound->target.kind == CM_DEVICE_CPU)
         return CM_OK;
+    CM_NEW(cx, cx->arena, p, cm_problem);
+    *p = *bound;
+    p->then = NULL; /* steps are measured one by one */
     cm_context_tactics(c, step, collect, &all);
     int n = choose(user, all.v, all.n, chosen);
     for (int i = 0; i < n; i++) {

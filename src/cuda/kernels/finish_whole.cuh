@@ -217,9 +217,9 @@ template <int N> DEVICE void put_pairs(const pairs<N> &p, const way_out &w, int 
 }
 #endif
 
-// From 8 times `first` of the part's columns. Everything that is to be read is, before the first result: nothing waits in between.
+// Results from 8 times `first` of the part's columns on. Everything that is to be read is, before the first result: nothing waits in between.
 template <int N>
-DEVICE void finish_pairs(pairs<N> &r, const float *sum, const way_out &w, const finish_args &f, int part, int first)
+DEVICE void finish_floats(float2 (&r)[N][2], const float *sum, const way_out &w, const finish_args &f, int part, int first)
 {
     stored_pair columns[WHOLE_VECTORS > 0 ? WHOLE_VECTORS : 1][N];
     pairs<N> added;
@@ -241,9 +241,17 @@ DEVICE void finish_pairs(pairs<N> &r, const float *sum, const way_out &w, const 
     low[k] = v.x, high[k] = v.y;
         WHOLE_ADDED(ADDED)
 #undef ADDED
-        v = make_float2(whole_result(sum[i * 2], low, f), whole_result(sum[i * 2 + 1], high, f));
-        r.of[c][half] = PAIR_STORED(v);
+        r[c][half] = make_float2(whole_result(sum[i * 2], low, f), whole_result(sum[i * 2 + 1], high, f));
     }
+}
+template <int N>
+DEVICE void finish_pairs(pairs<N> &r, const float *sum, const way_out &w, const finish_args &f, int part, int first)
+{
+    float2 v[N][2];
+    finish_floats(v, sum, w, f, part, first);
+#pragma unroll
+    for (int i = 0; i < N * 2; i++)
+        r.of[i / 2][i % 2] = PAIR_STORED(v[i / 2][i % 2]);
 }
 
 DEVICE uint4 load_chunk(u32 at)

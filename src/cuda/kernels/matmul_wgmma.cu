@@ -4,7 +4,8 @@
 //
 // Beside what tile_wgmma.cuh wants: PER_MULTIPROCESSOR, B_EARLY, SPLITS. TOGETHER 2: two blocks have tiles below
 // one another, and each copies half of B for both. SPLITS > 1: as many blocks, a cluster, share a tile's
-// k; each has one tile. PIXELS: A is the input of a convolution (pixel_copies.cuh).
+// k; each has one tile. PIXELS: A is the input of a convolution (pixel_copies.cuh). MEMBERS > 0: rows of results are normalised, that
+// so many blocks have together (finish_norm.cuh).
 #include "common.cuh"
 #include "finish.cuh"
 
@@ -16,6 +17,11 @@ enum {
 #include "tile_wgmma.cuh"
 #if PIXELS
 #include "pixel_copies.cuh"
+#endif
+#if MEMBERS > 0
+#include "finish_norm.cuh"
+#else
+struct norm_args {};
 #endif
 
 enum {
@@ -39,7 +45,11 @@ DEVICE u32 first_place() { return SPLITS > 1 ? blockIdx.x : blockIdx.x / TOGETHE
 DEVICE u32 places_apart() { return SPLITS > 1 ? gridDim.x : gridDim.x / TOGETHER; }
 DEVICE tile_place own_tile(u32 place, const wgmma_args &p, int rank)
 {
+#if MEMBERS > 0
+    tile_place t = place_of_member(place, p.m, p.k);
+#else
     tile_place t = place_of(place, p.m, p.n, p.k, SPLITS);
+#endif
     t.row += rank * TILE_M;
     t.rows = t.rows - rank * TILE_M < TILE_M ? t.rows - rank * TILE_M : TILE_M;
     return t;
@@ -164,8 +174,8 @@ DEVICE void step_late(float (&sum)[BLOCKS_M][TILE_N / 2], float (&kept)[BLOCKS_M
     o = prepare(place, rank, added, p, f, w);
     multiply_rest(sum, stages - 1 - LATE_STAGES, group, s, at);
 }
-DEVICE void consume(const tensor_map &added, const wgmma_args &p, const finish_args &f, const shared_places &s,
-                    char *, int group, int rank)
+DEVICE void consume(const tensor_map &added, const wgmma_args &p, const finish_args &f, const norm_args &,
+                    const shared_places &s, char *, int group, int rank)
 {
     float even[BLOCKS_M][TILE_N / 2], odd[BLOCKS_M][TILE_N / 2];
     int stages = (p.k + TILE_K - 1) / TILE_K;
@@ -194,8 +204,8 @@ DEVICE void consume(const tensor_map &added, const wgmma_args &p, const finish_a
     }
 }
 #elif WHOLE
-DEVICE void consume(const tensor_map &added, const wgmma_args &p, const finish_args &f, const shared_places &s,
-                    char *, int group, int rank)
+DEVICE void consume(const tensor_map &added, const wgmma_args &p, const finish_args &f, const norm_args &norm,
+                    const shared_places &s, char *, int group, int rank)
 {
     enum { EVERY = ALTERNATE ? 2 : 1 }; // such tile is this group's
     int stages = (p.k + TILE_K - 1) / TILE_K;
@@ -219,7 +229,11 @@ DEVICE void consume(const tensor_map &added, const wgmma_args &p, const finish_a
         multiply_end(sum, s, at);
         if (ALTERNATE)
             skip_stages(at, stages);
+#if MEMBERS > 0
+        hand_out_normalised(sum, w, added, f, norm, o.lines, o.t, o.added_z);
+#else
         hand_out(sum, w, added, f, o.lines, o.t, o.added_z);
+#endif
     }
 }
 #else
@@ -243,8 +257,8 @@ DEVICE void make_tile(const tile_place &t, const finish_places &matrix, const fi
     hand_out(sum, t, f, matrix, s, shared);
 #endif
 }
-DEVICE void consume(const tensor_map &, const wgmma_args &p, const finish_args &f, const shared_places &s,
-                    char *shared, int group, int rank)
+DEVICE void consume(const tensor_map &, const wgmma_args &p, const finish_args &f, const norm_args &,
+                    const shared_places &s, char *shared, int group, int rank)
 {
     u32 tile = 0, place = first_place();
     stage_place at = {0, 0};
@@ -268,8 +282,15 @@ DEVICE void consume(const tensor_map &, const wgmma_args &p, const finish_args &
 extern "C" __global__ void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
     matmul_wgmma(const __grid_constant__ tensor_map a, const __grid_constant__ tensor_map b,
                  const __grid_constant__ tensor_map added, const __grid_constant__ wgmma_args p,
-                 const __grid_constant__ finish_args f)
+                 const __grid_constant__ finish_args f
+#if MEMBERS > 0
+                 , const __grid_constant__ norm_args norm
+#endif
+    )
 {
+#if MEMBERS <= 0
+    const norm_args norm = {};
+#endif
     extern __shared__ __align__(1024) char shared[];
     shared_places s = lay_out(shared);
     int group = uniform(threadIdx.x / 128), rank = SPLITS > 1 ? 0 : blockIdx.x % TOGETHER;
@@ -298,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, PER_MULTIPROCESSOR)
     } else {
         if (ALONE) // what the others gave away
             more_registers<MORE>();
-        consume(added, p, f, s, shared, group, rank);
+        consume(added, p, f, norm, s, shared, group, rank);
     }
 #if TOGETHER > 1
     cluster_barrier(); // until nobody writes or arrives here any more

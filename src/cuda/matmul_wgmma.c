@@ -162,7 +162,7 @@ double cm_cuda_matmul_wgmma_cost(const cm_problem *p, const cm_knobs *k)
     product_of(p, &v);
     cm_extent e = cm_gpu_product_extent(p, &v);
     cm_wgmma w = cm_wgmma_of_knobs(k);
-    return cm_wgmma_cost(&g, &w, &e) + (p->then ? cm_norm_cost(&w, &e, &g) : 0);
+    return cm_wgmma_cost(&g, &w, &e) + (p->then ? cm_norm_cost(p, &w, &e, &g) : 0);
 }
 
 size_t cm_cuda_matmul_wgmma_signals(const cm_problem *p, const cm_knobs *k)
@@ -276,7 +276,7 @@ cm_status cm_cuda_matmul_wgmma_run(const cm_run *r)
     cm_norm_args norm = {0};
     if (r->then) {
         norm = cm_norm_bind(r);
-        f.out.data = r->then->out[0];
+        f.out.data = r->p->kept ? r->out[0] : r->then->out[0];
     }
     return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a, &b, &added, &x, &f, &norm});
 }

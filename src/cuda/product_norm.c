@@ -16,8 +16,9 @@ static bool is_vector(const cm_problem *p, int input, int64_t cols)
 static const char *reject_rows(const cm_problem *p, int64_t cols)
 {
     const cm_rows *r = &p->as.rows;
-    if (p->kind != CM_PROBLEM_ROWS || r->kind != CM_ROWS_LAYER_NORM || r->embed || r->skip >= 0 ||
-        r->silu || p->epilogue)
+    if (p->kind != CM_PROBLEM_ROWS ||
+        (r->kind != CM_ROWS_LAYER_NORM && r->kind != CM_ROWS_RMS_NORM) || r->embed ||
+        r->skip >= 0 || r->silu || p->epilogue)
         return "what follows is not a plain layer's normalisation";
     if (r->cols != cols || r->inner != 1 || r->mean >= 0 || r->inv_deviation >= 0 || r->sum >= 0)
         return "its rows are not those of the product, or more is made of them";
@@ -51,19 +52,24 @@ size_t cm_norm_signals(const cm_wgmma *w, const cm_extent *e)
     return (size_t)(cm_ceil_div(e->m, w->rows) * w->rows * members * members) * TOLD_BYTES;
 }
 
-double cm_norm_cost(const cm_wgmma *w, const cm_extent *e, const cm_gpu_facts *g)
+double cm_norm_cost(const cm_problem *p, const cm_wgmma *w, const cm_extent *e,
+                    const cm_gpu_facts *g)
 {
     /* A tile's rows are waited for and gone over once more; the other warp group may multiply meanwhile, but for the last one. */
-    static const double MEETING_NS = 1200, RESULT_NS = 0.03;
+    static const double MEETING_NS = 1200, RESULT_NS = 0.03, KEPT_NS = 0.02;
     double tiles = (double)(cm_ceil_div(e->m, w->rows) * cm_norm_members(w, e));
     double rounds = w->alternate ? 1 : (double)cm_ceil_div((int64_t)tiles, g->multiprocessors);
-    return rounds * (MEETING_NS + RESULT_NS * w->rows * w->n);
+    double results = w->rows * w->n;
+    return rounds * (MEETING_NS + RESULT_NS * results) + (p->kept ? KEPT_NS * results : 0);
 }
 
 void cm_norm_text(const cm_problem *p, int members, cm_buf *out)
 {
     const cm_rows *r = &p->then->as.rows;
-    cm_buf_printf(out, "#define MEMBERS %d\n#define NORM_SCALE %s\n", members,
+    cm_buf_printf(out,
+                  "#define MEMBERS %d\n#define NORM_RMS %d\n#define NORM_KEPT %d\n"
+                  "#define NORM_SCALE %s\n",
+                  members, r->kind == CM_ROWS_RMS_NORM, p->kept,
                   cm_element_text(p->then->in[r->scale]->dtype));
     if (r->bias >= 0)
         cm_buf_printf(out, "#define NORM_BIAS %s\n", cm_element_text(p->then->in[r->bias]->dtype));
@@ -75,5 +81,6 @@ cm_norm_args cm_norm_bind(const cm_run *r)
     return (cm_norm_args){.scale = r->then->in[n->scale],
                           .bias = n->bias >= 0 ? r->then->in[n->bias] : NULL,
                           .told = r->signals,
+                          .further = r->p->kept ? (char *)r->then->out[0] - (char *)r->out[0] : 0,
                           .epsilon = n->epsilon};
 }

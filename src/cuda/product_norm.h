@@ -10,6 +10,7 @@
 typedef struct cm_norm_args {
     const void *scale, *bias;
     void *told;
+    int64_t further;
     float epsilon;
 } cm_norm_args;
 
@@ -20,7 +21,8 @@ int cm_norm_members(const cm_wgmma *w, const cm_extent *e);
 /* What they tell each other, in bytes. */
 size_t cm_norm_signals(const cm_wgmma *w, const cm_extent *e);
 /* Beside the product's own time, in ns. */
-double cm_norm_cost(const cm_wgmma *w, const cm_extent *e, const cm_gpu_facts *g);
+double cm_norm_cost(const cm_problem *p, const cm_wgmma *w, const cm_extent *e,
+                    const cm_gpu_facts *g);
 void cm_norm_text(const cm_problem *p, int members, cm_buf *out);
 /* In each run. */
 cm_norm_args cm_norm_bind(const cm_run *r);

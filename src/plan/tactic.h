@@ -28,9 +28,10 @@ typedef struct cm_problem {
     int n_operands;
     const cm_tensor *const *operands; /* of the epilogue; they broadcast to output 0 */
     const cm_program *program;        /* POINTWISE, REDUCE (there NULL: none) */
-    /* The step behind it, which the same kernel does: it alone reads output 0, as its input 0, and its output 0 is written instead.
-     * NULL: none. Only tactics that join steps are asked. */
+    /* The step behind it, which the same kernel does: it reads output 0 as its input 0, and its output 0 is written instead; `kept`: others
+     * read output 0 too, both are written. NULL: none. Only tactics that join steps are asked. */
     const struct cm_problem *then;
+    bool kept;
     union {
         cm_matmul matmul;
         cm_conv conv;

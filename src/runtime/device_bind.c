@@ -67,7 +67,8 @@ static void collect_steps(const cm_context *c, lifetimes *l)
             int last = view ? c->last[s->plan->out[0].value] : s->end;
             add_lifetime(l, -1 - s->index, (cm_interval){s->begin, last, sol->workspace, 0});
         }
-        for (int o = 0; !view && !sol->then && o < s->plan->n_out; o++) {
+        bool written = !view && (!sol->then || sol->p.kept);
+        for (int o = 0; written && o < s->plan->n_out; o++) {
             int32_t v = s->plan->out[o].value;
             if (v < 0)
                 continue;

@@ -1,7 +1,7 @@
 /* device_join.c -- steps of a device whose kernel does the step behind them as well.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What lies between the two is then never written. Both stand in the order of the device's steps; the first one's kernel
+ * What lies between the two is then not read again, and not written unless others want it. Both stand in the order of the device's steps; the first one's kernel
  * makes the second one's output, and the second does nothing. */
 #include "runtime/device.h"
 
@@ -20,8 +20,8 @@ static bool is_output(const cm_context *c, int32_t v)
     return false;
 }
 
-/* Does `next` alone read what `s` makes, as its first input? */
-static bool follows(const cm_context *c, const cm_ready_step *s, const cm_ready_step *next)
+/* Does `next` read what `s` makes, as its first input? */
+static bool follows(const cm_ready_step *s, const cm_ready_step *next)
 {
     int32_t v = s->plan->out[0].value;
     if (s->plan->n_out != 1 || v < 0 || next->plan->n_in < 1 || next->plan->in[0].value != v)
@@ -29,7 +29,7 @@ static bool follows(const cm_context *c, const cm_ready_step *s, const cm_ready_
     for (int i = 1; i < next->plan->n_in; i++)
         if (next->plan->in[i].value == v)
             return false;
-    return c->last[v] == next->end && !is_output(c, v);
+    return true;
 }
 
 static double expected_ns(const cm_solution *sol)
@@ -42,15 +42,17 @@ static double expected_ns(const cm_solution *sol)
 static void join(cm_context *c, const cm_ready_step *s, const cm_ready_step *next)
 {
     cm_solution *first = &c->solutions[s->index], *second = &c->solutions[next->index];
-    if (!runs_alone(s, first) || !runs_alone(next, second) || !follows(c, s, next))
+    if (!runs_alone(s, first) || !runs_alone(next, second) || !follows(s, next))
         return;
+    int32_t between = s->plan->out[0].value;
     cm_problem both = first->p;
     cm_choice choice;
     both.then = &second->p;
+    both.kept = c->last[between] != next->end || is_output(c, between);
     cm_select_expected(s, &both, &choice);
     if (!choice.tactic || choice.ns >= expected_ns(first) + expected_ns(second))
         return;
-    first->p.then = both.then;
+    first->p = both;
     first->choice = choice;
     first->workspace =
         choice.tactic->workspace ? choice.tactic->workspace(&both, &choice.knobs) : 0;

@@ -41,7 +41,7 @@ uint64_t cm_signature(const cm_ready_step *s, const cm_problem *p)
     if (p->tf32)
         h = cm_hash_bytes("tf32", 4, h);
     if (p->then)
-        h = cm_hash_bytes(p->then->op, strlen(p->then->op), h);
+        h = cm_hash_bytes(p->then->op, strlen(p->then->op), h + p->kept);
     return program ? cm_hash_bytes(program, strlen(program), h) : h;
 }
 

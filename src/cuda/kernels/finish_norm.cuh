@@ -1,8 +1,9 @@
 // finish_norm.cuh -- results whose rows are normalised before they are written: a layer's normalisation in the kernel of its product.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Given before, beside what finish_whole.cuh wants: MEMBERS, the blocks whose tiles make up whole rows, and the types NORM_SCALE and, where there
-// is one, NORM_BIAS. Results stay in registers; means of rows and squares about them go through device memory to the other
+// Given before, beside what finish_whole.cuh wants: MEMBERS, the blocks whose tiles make up whole rows, NORM_RMS (rows are divided by the root of their
+// mean square, not by their deviation), NORM_KEPT (what is normalised is written too), and the types NORM_SCALE and, where there is one,
+// NORM_BIAS. Results stay in registers; means of rows and squares about them go through device memory to the other
 // members (signals.cuh), each of which has its own copy and leaves zeros there.
 //
 // Nobody waits for ever: all blocks are there at once, and each tells of its tile before it waits for the others' tiles of the same rows, which they take
@@ -17,6 +18,7 @@ static_assert(OWN_ROWS <= 4, "each row has a thread that tells of it");
 struct norm_args {
     const void *scale, *bias; // a number for each column
     uint4 *told;              // of [tile of rows][reader][teller][row of the tile]
+    i64 further;              // bytes from what is normalised to what it becomes, where both are written
     float epsilon;
 };
 
@@ -77,7 +79,7 @@ DEVICE moments moments_of(const float (&sum)[BLOCKS_M][TILE_N / 2], int row)
     for (int i = 0; i < TILE_N / 4; i++)
         all[i % 2] += sum[row / 2][i / 2 * 4 + row % 2 * 2 + i % 2];
     moments m;
-    m.mean = over_neighbours(all[0] + all[1]) * (1.f / TILE_N);
+    m.mean = NORM_RMS ? 0 : over_neighbours(all[0] + all[1]) * (1.f / TILE_N);
 #pragma unroll
     for (int i = 0; i < TILE_N / 4; i++) {
         float apart = sum[row / 2][i / 2 * 4 + row % 2 * 2 + i % 2] - m.mean;
@@ -87,17 +89,28 @@ DEVICE moments moments_of(const float (&sum)[BLOCKS_M][TILE_N / 2], int row)
     return m;
 }
 
-// Those of the whole row: all members add them up in the same order.
-DEVICE moments gathered(const norm_args &n, const tile_place &t, moments own, int row)
+// What members tell of a tile's row.
+DEVICE uint4 *told_of(const norm_args &n, const tile_place &t, int row)
+{
+    return n.told + (u64)(t.row / TILE_M) * (MEMBERS * MEMBERS * TILE_M) + row;
+}
+DEVICE void tell_others(const norm_args &n, const tile_place &t, moments own, int row)
 {
     const u32 me = t.col / TILE_N;
-    uint4 *tile = n.told + (u64)(t.row / TILE_M) * (MEMBERS * MEMBERS * TILE_M) + row;
-    moments of[MEMBERS], all = {0, 0};
+    uint4 *tile = told_of(n, t, row);
 #pragma unroll
     for (u32 i = 0; i < MEMBERS; i++)
         if (i != me)
             tell(tile + (i * MEMBERS + me) * TILE_M,
                  make_uint4(__float_as_uint(own.mean), __float_as_uint(own.square), 0, 1));
+}
+
+// Those of the whole row: all members add them up in the same order.
+DEVICE moments gathered(const norm_args &n, const tile_place &t, moments own, int row)
+{
+    const u32 me = t.col / TILE_N;
+    uint4 *tile = told_of(n, t, row);
+    moments of[MEMBERS], all = {0, 0};
 #pragma unroll
     for (u32 i = 0; i < MEMBERS; i++) {
         of[i] = own;
@@ -119,29 +132,40 @@ DEVICE moments gathered(const norm_args &n, const tile_place &t, moments own, in
     return all;
 }
 
-// Of this thread's rows: mean, and the factor that makes their deviation 1.
-struct row_stats {
-    float mean[OWN_ROWS], factor[OWN_ROWS];
-};
-DEVICE row_stats stats_of(const float (&sum)[BLOCKS_M][TILE_N / 2], const way_out &w, const norm_args &n, const tile_place &t)
+// The row of a tile that this thread tells of, if it does.
+DEVICE int own_row(const way_out &w)
 {
     const int lane = threadIdx.x % 32, mine = lane % 4;
+    return w.row + mine / 2 * 64 + mine % 2 * 8 + lane / 4;
+}
+DEVICE bool tells() { return MEMBERS > 1 && threadIdx.x % 4 < OWN_ROWS; }
+
+// Of the row that this thread tells of.
+DEVICE moments own_moments(const float (&sum)[BLOCKS_M][TILE_N / 2])
+{
     moments own = moments_of(sum, 0);
 #pragma unroll
     for (int r = 1; r < OWN_ROWS; r++) {
         const moments m = moments_of(sum, r);
-        if (mine == r)
+        if (threadIdx.x % 4 == r)
             own = m;
     }
-    if (MEMBERS > 1 && mine < OWN_ROWS)
-        own = gathered(n, t, own, w.row + mine / 2 * 64 + mine % 2 * 8 + lane / 4);
-    __syncwarp();
-    const float factor = 1.f / sqrtf(own.square * (1.f / (MEMBERS * TILE_N)) + n.epsilon);
+    return own;
+}
+
+// Of all this thread's rows: mean, and the factor that makes their deviation 1.
+struct row_stats {
+    float mean[OWN_ROWS], factor[OWN_ROWS];
+};
+DEVICE row_stats stats_of(const moments &whole, const norm_args &n)
+{
+    const int first = threadIdx.x % 32 & ~3;
+    const float factor = 1.f / sqrtf(whole.square * (1.f / (MEMBERS * TILE_N)) + n.epsilon);
     row_stats s;
 #pragma unroll
     for (int r = 0; r < OWN_ROWS; r++) {
-        s.mean[r] = __shfl_sync(~0u, own.mean, (lane & ~3) | r);
-        s.factor[r] = __shfl_sync(~0u, factor, (lane & ~3) | r);
+        s.mean[r] = __shfl_sync(~0u, whole.mean, first | r);
+        s.factor[r] = __shfl_sync(~0u, factor, first | r);
     }
     return s;
 }
@@ -183,18 +207,24 @@ DEVICE void normalise_part(pairs<COLS / 8> &r, const float (&sum)[BLOCKS_M][TILE
     }
 }
 
-// As hand_out: a part is written when the next one is there.
-DEVICE void hand_out_normalised(float (&sum)[BLOCKS_M][TILE_N / 2], way_out &w, const tensor_map &added, const finish_args &f,
-                                const norm_args &n, const out_lines &o, const tile_place &t, int added_z)
+DEVICE void keep_part(pairs<COLS / 8> &r, const float (&sum)[BLOCKS_M][TILE_N / 2], int part)
 {
-    finish_in_place(sum, w, added, f, t, added_z);
-    const row_stats s = stats_of(sum, w, n, t);
-    way_out slots = w; // none of them is filled before the next tile is prepared
+    const float *x = &sum[part / PARTS][part % PARTS * (COLS / 2)];
+#pragma unroll
+    for (int j = 0; j < COLS / 4; j++) {
+        const float2 v = make_float2(x[j * 2], x[j * 2 + 1]);
+        r.of[j / 2][j % 2] = PAIR_STORED(v);
+    }
+}
+
+// As hand_out: a part is written when the next one is there. None of the slots is filled before the next tile is prepared. make(pairs, part).
+template <class MAKE> DEVICE void leave(way_out slots, const out_lines &o, const MAKE &make)
+{
     part_lines lines;
 #pragma unroll
     for (int i = 0; i < ALL_PARTS; i++) {
         pairs<COLS / 8> r;
-        normalise_part(r, sum, s, n, t, i);
+        make(r, i);
         if (i > 0)
             read_part(lines, slots, slots.slot);
         __syncwarp();
@@ -206,4 +236,25 @@ DEVICE void hand_out_normalised(float (&sum)[BLOCKS_M][TILE_N / 2], way_out &w, 
     }
     read_part(lines, slots, slots.slot);
     write_part(lines, o, ALL_PARTS - 1);
+    __syncwarp();
+}
+
+// What is kept is written while the others' moments are on their way.
+DEVICE void hand_out_normalised(float (&sum)[BLOCKS_M][TILE_N / 2], way_out &w, const tensor_map &added, const finish_args &f,
+                                const norm_args &n, out_lines o, const tile_place &t, int added_z)
+{
+    finish_in_place(sum, w, added, f, t, added_z);
+    moments m = own_moments(sum);
+    if (tells())
+        tell_others(n, t, m, own_row(w));
+    __syncwarp();
+#if NORM_KEPT
+    leave(w, o, [&](pairs<COLS / 8> &r, int i) { keep_part(r, sum, i); });
+    o.to += n.further;
+#endif
+    if (tells())
+        m = gathered(n, t, m, own_row(w));
+    __syncwarp();
+    const row_stats s = stats_of(m, n);
+    leave(w, o, [&](pairs<COLS / 8> &r, int i) { normalise_part(r, sum, s, n, t, i); });
 }

@@ -198,15 +198,13 @@ static const double SMALL_FLOPS = 1e8;
 
 enum { MOST = 8 }; /* settings */
 
-/* Do few blocks side by side, which wait for each other and are each alone on a multiprocessor, have whole rows, and threads no more of them
- * than they can tell of? */
+/* Do few blocks side by side, which wait for each other and are each alone on a multiprocessor, have whole rows? */
 static bool tells_rows(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e)
 {
-    enum { MOST_MEMBERS = 8, MOST_ROWS = 128 };
+    enum { MOST_MEMBERS = 8 };
     int64_t members = e->n / w->n;
     return w->splits == 1 && w->together == 1 && w->per_multiprocessor == 1 && !w->late &&
-           w->rows <= MOST_ROWS && e->n % w->n == 0 && members <= MOST_MEMBERS &&
-           members <= g->multiprocessors;
+           e->n % w->n == 0 && members <= MOST_MEMBERS && members <= g->multiprocessors;
 }
 
 enum { BLOCK = 64 }; /* columns of a B that lies across, in one copy */

@@ -6,24 +6,37 @@
 #include "rows.cuh"
 #include "rows_group.cuh"
 
-// Means and squared distances of WIDTH streams of elements `step` apart, n of each. False: float32 cannot hold them.
-DEVICE bool take_moments(const rows_args &a, const XT *x, i64 n, i64 step, float *m, float *s)
+// Of WIDTH streams of elements: the first, how far the mean is from it, and squared distances from the mean. Distances from an element are
+// exact where all are near each other, so that a large mean costs nothing.
+struct stream_moments {
+    float first[WIDTH], off[WIDTH], square[WIDTH];
+    INLINE double mean(int i) const { return (double)first[i] + off[i]; }
+};
+
+// Streams of n elements `step` apart. False: float32 cannot hold what they come to.
+DEVICE bool take_moments(const rows_args &a, const XT *x, i64 n, i64 step, stream_moments &m)
 {
     bool held = true;
-    for (int i = 0; i < WIDTH; i++)
-        m[i] = s[i] = 0;
+    const vec<XT, WIDTH> begin = n > 0 ? *(const vec<XT, WIDTH> *)x : vec<XT, WIDTH>{};
+    for (int i = 0; i < WIDTH; i++) {
+        m.first[i] = to_float(begin.v[i]);
+        m.off[i] = m.square[i] = 0;
+    }
 #pragma unroll 4
-    for (int k = 0; k < (int)n; k++, x += step) {
-        vec<XT, WIDTH> v = *(const vec<XT, WIDTH> *)x;
-        float one = __fdividef(1.0f, (float)(k + 1));
+    for (int k = 1; k < (int)n; k++) {
+        x += step;
+        const vec<XT, WIDTH> v = *(const vec<XT, WIDTH> *)x;
+        const float one = __fdividef(1.0f, (float)(k + 1));
         for (int i = 0; i < WIDTH; i++) {
-            float e = to_float(v.v[i]), d = e - m[i];
-            m[i] += d * one;
-            s[i] += d * (e - m[i]);
+            const float e = to_float(v.v[i]) - m.first[i], d = e - m.off[i];
+            m.off[i] += d * one;
+            m.square[i] += d * (e - m.off[i]);
         }
     }
-    for (int i = 0; i < WIDTH; i++)
-        held = held && !out_of_range(s[i], a.epsilon);
+    for (int i = 0; i < WIDTH; i++) {
+        const float mean = m.first[i] + m.off[i];
+        held = held && !out_of_range(m.square[i], a.epsilon) && mean < 1e30f && mean > -1e30f;
+    }
     return held;
 }
 
@@ -52,17 +65,17 @@ DEVICE void unit_moments(const rows_args &a, u32 unit, int &turn)
     const XT *x = (const XT *)a.x + place_of(a, a.at_x, row) + first + (i64)threadIdx.x * WIDTH;
     i64 left = size - (i64)threadIdx.x * WIDTH, step = THREADS * WIDTH;
     i64 n = left > 0 ? (left + step - 1) / step : 0; // parts are whole vectors
-    float part[WIDTH], square[WIDTH];
+    stream_moments part;
     double mean = 0, sum = 0;
-    const bool held = take_moments(a, x, n, step, part, square);
+    const bool held = take_moments(a, x, n, step, part);
     for (int i = 0; held && i < WIDTH; i++)
-        mean += n > 0 ? part[i] * (double)n : 0;
+        mean += part.mean(i) * (double)n;
 #pragma unroll 1
     for (int i = 0; !held && i < WIDTH; i++)
         mean += moment_in_double(x + i, n, step).mean * (double)n;
     mean = over_row<plus>(mean, turn) / (double)size;
     for (int i = 0; held && i < WIDTH; i++)
-        sum += squares_about(mean, part[i], square[i], (double)n);
+        sum += squares_about(mean, part.mean(i), part.square[i], (double)n);
 #pragma unroll 1
     for (int i = 0; !held && i < WIDTH; i++) {
         const moment m = moment_in_double(x + i, n, step);
@@ -87,12 +100,12 @@ DEVICE void moments_of(const rows_args &a, u32 unit, i64 from)
     i64 n = way < ways && way < size ? (size - way + ways - 1) / ways : 0;
     const XT *x = (const XT *)a.x + image * a.at_x.outer[0] + (first + way) * a.channels +
                   (from + lane) * WIDTH;
-    float mean[WIDTH], square[WIDTH];
-    const bool fits = take_moments(a, x, n, ways * a.channels, mean, square);
+    stream_moments part;
+    const bool fits = take_moments(a, x, n, ways * a.channels, part);
     __syncthreads(); // what was there has been read
     for (int i = 0; fits && i < WIDTH; i++) {
-        held[threadIdx.x][i][0] = mean[i];
-        held[threadIdx.x][i][1] = square[i];
+        held[threadIdx.x][i][0] = part.mean(i);
+        held[threadIdx.x][i][1] = part.square[i];
     }
 #pragma unroll 1
     for (int i = 0; !fits && i < WIDTH; i++) {

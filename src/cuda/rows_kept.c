@@ -42,12 +42,11 @@ static bool is_ragged(const cm_problem *p, const cm_rows_args *a)
     return fits && is_soft(p);
 }
 
-/* Vectors of each thread; rows that are not of whole ones may begin in the midst of one. */
+/* Whole vectors of each thread. */
 static int64_t vectors_of(const cm_problem *p, const cm_knobs *k)
 {
-    int64_t vector = cm_cuda_rows_vector(p), cols = p->as.rows.cols;
-    int64_t all = cols / vector + (cols % vector ? 2 : 0);
-    return cm_ceil_div(all, (int64_t)k->v[THREADS] * k->v[CLUSTER]);
+    int64_t vectors = p->as.rows.cols / cm_cuda_rows_vector(p);
+    return cm_ceil_div(vectors, (int64_t)k->v[THREADS] * k->v[CLUSTER]);
 }
 
 static int64_t shared_bytes(const cm_problem *p, const cm_knobs *k)

@@ -4,7 +4,8 @@
 // Every thread has room for PER vectors in each of GROUPS groups of copies, and reads no other's: copies need no barrier. While it writes
 // the results of a row, the next one comes to take its place. A row's threads meet once, each bringing the statistics of what it keeps.
 // BLOCKS of them are on a multiprocessor, so that one calculates while others read. RAGGED (softmax only): rows begin and end anywhere in
-// a vector, and results at the same place as elements. What rows_vectors.cuh says of other macros.
+// a vector, and results at the same place as elements; what is before the first whole vector and behind the last one, the loose elements,
+// the first threads have, one each. What rows_vectors.cuh says of other macros.
 #include "common.cuh"
 #include "rows.cuh"
 #define VECTORS 1
@@ -18,45 +19,43 @@ extern __shared__ uint4 kept[]; // vector j of thread t at j * THREADS + t
 
 DEVICE void get_kept(int j, float *v) { get_vector<XT>(kept, (i64)(j * THREADS + (int)threadIdx.x) * VECTOR, v); }
 
-// What a thread has of a row: from where on (NULL: there is no row), and how many vectors, the first of them beginning `before` elements
-// before the row does (RAGGED).
+// What a thread has of a row: `own` vectors from x on (NULL: there is no row), the first of all vectors `head` elements behind the row's
+// begin, and the loose element at `loose` (-1: none).
 struct share {
     const XT *x;
-    int own, before;
+    int own, head, loose;
 };
 
 DEVICE share share_of(const rows_args &a, i64 row, int t)
 {
     if (row >= a.rows)
-        return {nullptr, 0, 0};
+        return {nullptr, 0, 0, -1};
     const XT *x = (const XT *)a.x + place_of(a, a.at_x, row);
-    const int before = RAGGED ? (int)((u64)x % 16 / sizeof(XT)) : 0;
-    const int vectors = ((int)a.cols + before + VECTOR - 1) / VECTOR;
-    return {x - before + t * VECTOR, t < vectors ? (vectors - t + TEAM - 1) / TEAM : 0, before};
+    const int head = RAGGED ? (int)((16 - (u32)(u64)x % 16) % 16 / sizeof(XT)) : 0;
+    const int vectors = ((int)a.cols - head) / VECTOR, behind = head + vectors * VECTOR + t - VECTOR;
+    share s = {x + head + t * VECTOR, t < vectors ? (vectors - t + TEAM - 1) / TEAM : 0, head, -1};
+    if (RAGGED && t < head)
+        s.loose = t;
+    if (RAGGED && t >= VECTOR && t < 2 * VECTOR && behind < (int)a.cols)
+        s.loose = behind;
+    return s;
 }
 
-// The element that vector j begins with; are all of it of the row?
-DEVICE int first_of(const share &s, int t, int j) { return (j * TEAM + t) * VECTOR - s.before; }
-DEVICE bool is_whole(const rows_args &a, int first)
+// A compiler that is not told of 0 here writes rows of whole vectors element by element.
+DEVICE int head_of(const share &s) { return RAGGED ? s.head : 0; }
+
+// The loose element, -inf where there is none.
+DEVICE float loose_of(const share &s, int t)
 {
-    return !RAGGED || (first >= 0 && first + VECTOR <= (int)a.cols);
+    return RAGGED && s.loose >= 0 ? to_float(s.x[s.loose - s.head - t * VECTOR]) : -INFINITE;
 }
 
-// Vector j sets out, to where what was there has been read. What is not of the row is -inf.
-DEVICE void fetch(const rows_args &a, const share &s, int t, int j)
+// Vector j sets out, to where what was there has been read.
+DEVICE void fetch(const share &s, int j)
 {
     asm volatile("" ::: "memory");
-    if (!s.x || j >= s.own)
-        return;
-    const int first = first_of(s, t, j);
-    if (is_whole(a, first)) {
+    if (s.x && j < s.own)
         copy16(shared_address(kept) + (j * THREADS + threadIdx.x) * 16, s.x + j * (TEAM * VECTOR), true);
-        return;
-    }
-    vec<XT, VECTOR> v;
-    for (int i = 0; i < VECTOR; i++)
-        v.v[i] = first + i >= 0 && first + i < (int)a.cols ? s.x[j * (TEAM * VECTOR) + i] : from_float<XT>(-INFINITE);
-    *(vec<XT, VECTOR> *)(kept + j * THREADS + threadIdx.x) = v;
 }
 
 // Until group g is here; those behind it may be on their way.
@@ -119,9 +118,11 @@ struct soft {
 };
 
 // As vectors come.
-DEVICE soft soft_of_thread(int own)
+DEVICE soft soft_of_thread(int own, float loose)
 {
-    soft s = {-INFINITE, 0};
+    soft s = {fmaxf(loose, -INFINITE), 0}; // of numbers
+    if (RAGGED)
+        s.sum = exp_of(loose - (s.most == -INFINITE ? 0.0f : s.most));
     float v[VECTOR];
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
@@ -144,9 +145,8 @@ DEVICE soft soft_of_thread(int own)
     return s;
 }
 
-DEVICE soft soft_of_row(int own, int turn)
+DEVICE soft soft_of_row(const soft &s, int turn)
 {
-    const soft s = soft_of_thread(own);
     soft all = {over_lanes<larger>(s.most), 0};
     all.sum = over_lanes<plus>(s.about(all.most));
     const soft *parts = meet(all, turn);
@@ -160,21 +160,16 @@ DEVICE soft soft_of_row(int own, int turn)
     return all;
 }
 
-DEVICE void put_soft(const rows_args &a, const row_places &p, int first, const float *v)
+DEVICE float result_of(const rows_args &a, const row_places &p, const soft &s, float factor, int c, float v)
 {
-    if (is_whole(a, first)) {
-        put_vector<YT>(a.y, p.y + first, v);
-        return;
-    }
-    for (int i = 0; i < VECTOR; i++)
-        if (first + i >= 0 && first + i < (int)a.cols)
-            ((YT *)a.y)[p.y + first + i] = from_float<YT>(v[i]);
+    const float d = v - s.most;
+    return finish(a, p.operands, c, 0, KIND == SOFTMAX ? exp_of(d) * factor : d - factor);
 }
 
-DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, const share &next, int t, int turn)
+DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, const share &next, float loose, int t, int turn)
 {
     const int own = here.own;
-    const soft s = soft_of_row(own, turn);
+    const soft s = soft_of_row(soft_of_thread(own, loose), turn);
     const float factor = KIND == SOFTMAX ? 1.0f / s.sum : logf(s.sum);
     float v[VECTOR];
 #pragma unroll
@@ -182,20 +177,18 @@ DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, c
         OF_GROUP(g)
         {
             if (j < own) {
-                const int first = first_of(here, t, j);
+                const int first = head_of(here) + (j * TEAM + t) * VECTOR;
                 get_kept(j, v);
-                for (int i = 0; i < VECTOR; i++) {
-                    v[i] -= s.most;
-                    v[i] = KIND == SOFTMAX ? exp_of(v[i]) * factor : v[i] - factor;
-                    if (!RAGGED || (first + i >= 0 && first + i < (int)a.cols))
-                        v[i] = finish(a, p.operands, first + i, 0, v[i]);
-                }
-                put_soft(a, p, first, v);
+                for (int i = 0; i < VECTOR; i++)
+                    v[i] = result_of(a, p, s, factor, first + i, v[i]);
+                put_vector<YT>(a.y, p.y + first, v);
             }
-            fetch(a, next, t, j);
+            fetch(next, j);
         }
         copies_end_group();
     }
+    if (RAGGED && here.loose >= 0)
+        ((YT *)a.y)[p.y + here.loose] = from_float<YT>(result_of(a, p, s, factor, here.loose, loose));
 }
 
 #else
@@ -274,7 +267,7 @@ DEVICE moments moments_of_row(const rows_args &a, int own, int turn)
     return all;
 }
 
-DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, const share &next, int t, int turn)
+DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, const share &next, float, int t, int turn)
 {
     const int own = here.own;
     const moments m = moments_of_row(a, own, turn);
@@ -298,7 +291,7 @@ DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, c
                     v[i] -= center;
                 normalise(a, p, t, j, shift, factor, f, v);
             }
-            fetch(a, next, t, j);
+            fetch(next, j);
         }
         copies_end_group();
     }
@@ -318,14 +311,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) rows_kept(const __
     share here = share_of(a, row, t);
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
-        OF_GROUP(g) fetch(a, here, t, j);
+        OF_GROUP(g) fetch(here, j);
         copies_end_group();
     }
+    float loose = loose_of(here, t);
     for (; row < a.rows; row += teams, turn ^= 1) {
         const share next = share_of(a, row + teams, t);
+        const float loose_next = loose_of(next, t);
         row_places p;
         find_row(a, row, p);
-        do_row(a, p, here, next, t, turn);
+        do_row(a, p, here, next, loose, t, turn);
         here = next;
+        loose = loose_next;
     }
 }

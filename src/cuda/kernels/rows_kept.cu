@@ -103,26 +103,48 @@ template <class T> DEVICE const T *meet(const T &of_warp, int turn)
 
 #if KIND == SOFTMAX || KIND == LOG_SOFTMAX
 
-// The largest of some elements and the sum of exponentials of distances from it.
+// What exponentials are taken about, made from the largest element, and these. Of float16 it is in units of log 2, so that a product and a
+// sum are one instruction: what it is rounded by is the same for all that are taken about it, and their ratios do not change.
+template <class T> struct powers {
+    static INLINE float base(float most) { return most; }
+    static INLINE float of(float v, float base) { return exp_of(v - base); }
+    static INLINE float between(float base, float other) { return exp_of(base - other); }
+};
+#if KIND == SOFTMAX
+template <> struct powers<f16> {
+    static INLINE float two_to(float v)
+    {
+        float r;
+        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+        return r;
+    }
+    static INLINE float base(float most) { return most * 1.4426950408889634f; }
+    static INLINE float of(float v, float base) { return two_to(fmaf(v, 1.4426950408889634f, -base)); }
+    static INLINE float between(float base, float other) { return two_to(base - other); }
+};
+#endif
+typedef powers<XT> power;
+
+// What exponentials of some elements are taken about, and their sum.
 struct soft {
-    float most, sum;
+    float base, sum;
 #if CLUSTER > 1
     INLINE void send(u32 at, u32 rank) const
     {
-        store_cluster(at, rank, most);
+        store_cluster(at, rank, base);
         store_cluster(at + 4, rank, sum);
     }
 #endif
     // The sum, about another one: there may be nothing, or only -inf.
-    INLINE float about(float other) const { return most == other ? sum : sum * exp_of(most - other); }
+    INLINE float about(float other) const { return base == other ? sum : sum * power::between(base, other); }
 };
 
 // As vectors come.
 DEVICE soft soft_of_thread(int own, float loose)
 {
-    soft s = {fmaxf(loose, -INFINITE), 0}; // of numbers
+    soft s = {power::base(fmaxf(loose, -INFINITE)), 0}; // of numbers
     if (RAGGED)
-        s.sum = exp_of(loose - (s.most == -INFINITE ? 0.0f : s.most));
+        s.sum = power::of(loose, s.base == -INFINITE ? 0.0f : s.base);
     float v[VECTOR];
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
@@ -133,13 +155,14 @@ DEVICE soft soft_of_thread(int own, float loose)
             get_kept(j, v);
             for (int i = 0; i < VECTOR; i++)
                 here = fmaxf(here, v[i]);
-            if (here > s.most) {
-                s.sum *= exp_of(s.most - here);
-                s.most = here;
+            here = power::base(here);
+            if (here > s.base) {
+                s.sum *= power::between(s.base, here);
+                s.base = here;
             }
-            const float center = s.most == -INFINITE ? 0.0f : s.most;
+            const float center = s.base == -INFINITE ? 0.0f : s.base;
             for (int i = 0; i < VECTOR; i++)
-                s.sum += exp_of(v[i] - center);
+                s.sum += power::of(v[i], center);
         }
     }
     return s;
@@ -147,23 +170,22 @@ DEVICE soft soft_of_thread(int own, float loose)
 
 DEVICE soft soft_of_row(const soft &s, int turn)
 {
-    soft all = {over_lanes<larger>(s.most), 0};
-    all.sum = over_lanes<plus>(s.about(all.most));
+    soft all = {over_lanes<larger>(s.base), 0};
+    all.sum = over_lanes<plus>(s.about(all.base));
     const soft *parts = meet(all, turn);
     for (int i = threadIdx.x % 32; i < PARTS; i += 32)
-        all.most = fmaxf(all.most, parts[i].most);
-    all.most = over_lanes<larger>(all.most);
+        all.base = fmaxf(all.base, parts[i].base);
+    all.base = over_lanes<larger>(all.base);
     all.sum = 0;
     for (int i = threadIdx.x % 32; i < PARTS; i += 32)
-        all.sum += parts[i].about(all.most);
+        all.sum += parts[i].about(all.base);
     all.sum = over_lanes<plus>(all.sum);
     return all;
 }
 
 DEVICE float result_of(const rows_args &a, const row_places &p, const soft &s, float factor, int c, float v)
 {
-    const float d = v - s.most;
-    return finish(a, p.operands, c, 0, KIND == SOFTMAX ? exp_of(d) * factor : d - factor);
+    return finish(a, p.operands, c, 0, KIND == SOFTMAX ? power::of(v, s.base) * factor : v - s.base - factor);
 }
 
 DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, const share &next, float loose, int t, int turn)

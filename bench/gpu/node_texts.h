@@ -20,6 +20,12 @@
 #define NORM_INSTANCES(type, n, c, h, w)                                                           \
     "x: " #type "[" #n "," #c "," #h "," #w "]\n@s = " #type "[" #c "] random 1\n@b = " #type      \
     "[" #c "] random 2\ny = InstanceNormalization(x, @s, @b)\nreturn y\n"
+#define NORM_ROWS(type, rows, n)                                                                   \
+    "x: " #type "[" #rows "," #n "]\n@s = " #type "[" #n "] random 1\n@b = " #type                 \
+    "[" #n "] random 2\ny = LayerNormalization(x, @s, @b)\nreturn y\n"
+#define NORM_RMS(type, rows, n)                                                                    \
+    "x: " #type "[" #rows "," #n "]\n@s = " #type                                                  \
+    "[" #n "] random 1\ny = RMSNormalization(x, @s)\nreturn y\n"
 #define RESIZED(type, n, c, h, w, attributes)                                                      \
     "x: " #type "[" #n "," #c "," #h "," #w "]\n@s = f32[4] {1,1,2,2}\n"                           \
     "y = Resize(x, _, @s) {" attributes "}\nreturn y\n"
@@ -146,7 +152,22 @@ static const char *const texts[] = {
     "x: f16[128,4096,64]\ny = Softmax(x) {axis=1}\nreturn y\n",
     "x: f16[8192,16384]\n@s = f16[16384] random 1\n@b = f16[16384] random 2\n"
     "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+    NORM_ROWS(f16, 16384, 8192),
+    NORM_ROWS(f32, 8192, 8192),
+    NORM_ROWS(f32, 4096, 16384),
+    NORM_RMS(f16, 8192, 16384),
+    NORM_RMS(bf16, 16384, 8192),
+    "x: bf16[2048,50257]\ny = Softmax(x)\nreturn y\n",
+    "x: f32[2048,50257]\ny = Softmax(x)\nreturn y\n",
+    "x: f16[1024,128256]\ny = Softmax(x)\nreturn y\n",
+    "x: f16[64,1024,1024]\ny = Softmax(x) {axis=1}\nreturn y\n",
     NORM_PIXELS(f16, 16, 128, 128, 320),
+    NORM_PIXELS(f16, 2, 64, 64, 320),
+    NORM_PIXELS(f16, 2, 32, 32, 640),
+    NORM_PIXELS(f16, 2, 16, 16, 1280),
+    NORM_PIXELS(f16, 8, 128, 128, 512),
+    NORM_PIXELS(f16, 2, 128, 128, 512),
+    NORM_PIXELS(f16, 8, 32, 32, 1280),
     NORM_PIXELS(f16, 8, 64, 64, 320),
     NORM_PIXELS(f16, 64, 56, 56, 256),
     NORM_PIXELS(f32, 8, 128, 128, 256),

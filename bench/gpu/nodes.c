@@ -57,7 +57,8 @@ static void must(const cm_ctx *cx, cm_status st)
     if (st == CM_OK)
         return;
     fprintf(stderr, "nodes: %s\n", cx->message);
-    exit(1);
+    fflush(NULL);
+    _Exit(1); /* while other threads compile, nothing of theirs may be taken down */
 }
 
 static size_t bytes_of(const cm_tensor *t)

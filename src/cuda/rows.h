@@ -59,7 +59,7 @@ void cm_cuda_rows_point(const cm_run *r, cm_rows_args *a);
 /* Bytes that pass through memory once. */
 double cm_cuda_rows_bytes(const cm_problem *p);
 
-/* The functions of the tactic for long rows (rows_kept.c), those for rows side by side (rows_lanes.c; long ones: rows_slab.c) and groups in parts (rows_group.c; by vectors: rows_units.c; kept by all blocks together: rows_team.c). */
+/* The functions of the tactic for long rows (rows_kept.c), those for rows side by side (rows_lanes.c; long ones: rows_slab.c) and groups in parts (rows_group.c; by vectors: rows_units.c; kept by a few blocks or all together: rows_abreast.c, rows_team.c). */
 const char *cm_cuda_kept_reject(const cm_problem *p);
 int cm_cuda_kept_knobs(const cm_problem *p, cm_knobs *out);
 double cm_cuda_kept_cost(const cm_problem *p, const cm_knobs *k);
@@ -80,6 +80,13 @@ double cm_cuda_slab_cost(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_slab_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                              const cm_knobs *k, const void **state) CM_MUST_USE;
 cm_status cm_cuda_slab_run(const cm_run *r) CM_MUST_USE;
+const char *cm_cuda_abreast_reject(const cm_problem *p);
+int cm_cuda_abreast_knobs(const cm_problem *p, cm_knobs *out);
+double cm_cuda_abreast_cost(const cm_problem *p, const cm_knobs *k);
+size_t cm_cuda_abreast_workspace(const cm_problem *p, const cm_knobs *k);
+cm_status cm_cuda_abreast_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                                const cm_knobs *k, const void **state) CM_MUST_USE;
+cm_status cm_cuda_abreast_run(const cm_run *r) CM_MUST_USE;
 const char *cm_cuda_groups_reject(const cm_problem *p);
 /* Elements of a vector; why groups, which are placed, are not to be read by vectors; threads that join the channels of a group. */
 int cm_cuda_groups_width(const cm_problem *p);

@@ -6,7 +6,7 @@
 #include "cuda/rows.h"
 
 enum {
-    GROUPS = 4,         /* of copies: kernels/rows_kept.cu */
+    BATCHES = 4,        /* of copies: kernels/rows_batches.cuh */
     MOST_PER = 8,       /* vectors of a thread in one */
     LEAST_BYTES = 8192, /* of a row: registers hold shorter ones */
     OWN_BYTES = 3072,   /* of a block beside the row, what the driver takes included */
@@ -61,7 +61,7 @@ static int blocks_of(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts facts;
     cm_gpu_facts_of(&p->target, &facts);
     int64_t bytes = shared_bytes(p, k);
-    if (bytes + OWN_BYTES > facts.shared_bytes || vectors_of(p, k) > GROUPS * MOST_PER)
+    if (bytes + OWN_BYTES > facts.shared_bytes || vectors_of(p, k) > BATCHES * MOST_PER)
         return 0;
     int64_t threads = is_soft(p)                              ? MOST_THREADS
                       : p->as.rows.kind == CM_ROWS_GROUP_NORM ? MOST_OF_GROUPS
@@ -180,7 +180,7 @@ cm_status cm_cuda_kept_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
                   "#define THREADS %d\n#define CLUSTER %d\n#define BLOCKS %d\n#define PER %d\n"
                   "#define WHOLE_CHANNELS %d\n#define RAGGED %d\n",
                   k->v[THREADS], k->v[CLUSTER], k->v[BLOCKS],
-                  (int)cm_ceil_div(vectors_of(p, k), GROUPS),
+                  (int)cm_ceil_div(vectors_of(p, k), BATCHES),
                   s->args.space % cm_cuda_rows_vector(p) == 0, s->ragged);
     CM_TRY(cm_gpu_kernel_with(cx, d, &b,
                               (cm_kernel_text){.file = "rows_kept", .entry = "rows_kept"},

@@ -324,6 +324,8 @@ static void groups_of_many_blocks(void **state)
             320) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, groups=32}\nreturn y\n",
         "x: f16[3,19,7,48]\n" AFFINE_HALVES(
             48) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, groups=16}\nreturn y\n",
+        "x: f16[300,5,7,32]\n" AFFINE_HALVES(
+            32) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=1, groups=4}\nreturn y\n",
     };
     for (int i = 0; i < CM_COUNT(halves); i++) {
         op_case c = op_case_of(halves[i]);

@@ -20,16 +20,22 @@ DEVICE double squares_about(double mean, double part, double square, double coun
     return count > 0 ? square + (part - mean) * (part - mean) * count : 0;
 }
 
-DEVICE void set_stats(const rows_args &a, i64 row, double mean, double square)
+DEVICE row_stats stats_from(const rows_args &a, double mean, double square)
 {
     const double by = deviation_of<double>(a, square);
-    row_stats *r = (row_stats *)a.stats + row;
-    r->mean = mean;
-    r->by = by;
-    r->center = (float)mean;
-    r->rest = (float)(mean - (float)mean);
-    r->factor = (float)(1 / by);
-    r->extreme = !(by < 1e15 && mean < 1e30 && mean > -1e30);
+    row_stats r;
+    r.mean = mean;
+    r.by = by;
+    r.center = (float)mean;
+    r.rest = (float)(mean - (float)mean);
+    r.factor = (float)(1 / by);
+    r.extreme = !(by < 1e15 && mean < 1e30 && mean > -1e30);
+    return r;
+}
+
+DEVICE void set_stats(const rows_args &a, i64 row, double mean, double square)
+{
+    ((row_stats *)a.stats)[row] = stats_from(a, mean, square);
 }
 
 DEVICE const row_stats &stats_of_row(const rows_args &a, i64 row) { return ((const row_stats *)a.stats)[row]; }

@@ -1,7 +1,7 @@
 // rows_kept.cu -- softmax and normalisations of long rows: THREADS threads of CLUSTER blocks keep a row in shared memory, read once.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every thread has room for PER vectors in each of GROUPS groups of copies, and reads no other's: copies need no barrier. While it writes
+// Every thread has room for PER vectors in each of BATCHES batches of copies, and reads no other's: copies need no barrier. While it writes
 // the results of a row, the next one comes to take its place. A row's threads meet once, each bringing the statistics of what it keeps.
 // BLOCKS of them are on a multiprocessor, so that one calculates while others read. RAGGED (softmax only): rows begin and end anywhere in
 // a vector, and results at the same place as elements; what is before the first whole vector and behind the last one, the loose elements,
@@ -12,8 +12,9 @@
 #define FULL 0
 #define SHORT 1
 #include "rows_vectors.cuh"
+#include "rows_batches.cuh"
 
-enum { GROUPS = 4, WARPS = THREADS / 32, PARTS = WARPS * CLUSTER };
+enum { WARPS = THREADS / 32, PARTS = WARPS * CLUSTER };
 
 extern __shared__ uint4 kept[]; // vector j of thread t at j * THREADS + t
 
@@ -58,23 +59,9 @@ DEVICE void fetch(const share &s, int j)
         copy16(shared_address(kept) + (j * THREADS + threadIdx.x) * 16, s.x + j * (TEAM * VECTOR), true);
 }
 
-// Until group g is here; those behind it may be on their way.
-DEVICE void wait_for_group(int g)
-{
-    static_assert(GROUPS == 4, "a case for each");
-    if (g == 0)
-        copies_wait<3>();
-    else if (g == 1)
-        copies_wait<2>();
-    else if (g == 2)
-        copies_wait<1>();
-    else
-        copies_wait<0>();
-}
-
-// This thread's vectors, and those of group g.
-#define OF_GROUP(g) _Pragma("unroll") for (int j = (g) * PER; j < (g) * PER + PER; j++)
-#define OWN_OF_GROUP(g) OF_GROUP(g) if (j < own)
+// This thread's vectors, and those of batch g.
+#define OF_BATCH(g) _Pragma("unroll") for (int j = (g) * PER; j < (g) * PER + PER; j++)
+#define OWN_OF_BATCH(g) OF_BATCH(g) if (j < own)
 
 template <class Op, class T> DEVICE T over_lanes(T v)
 {
@@ -147,9 +134,9 @@ DEVICE soft soft_of_thread(int own, float loose)
         s.sum = power::of(loose, s.base == -INFINITE ? 0.0f : s.base);
     float v[VECTOR];
 #pragma unroll
-    for (int g = 0; g < GROUPS; g++) {
-        wait_for_group(g);
-        OWN_OF_GROUP(g)
+    for (int g = 0; g < BATCHES; g++) {
+        wait_for_batch(g);
+        OWN_OF_BATCH(g)
         {
             float here = -INFINITE;
             get_kept(j, v);
@@ -195,8 +182,8 @@ DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, c
     const float factor = KIND == SOFTMAX ? 1.0f / s.sum : logf(s.sum);
     float v[VECTOR];
 #pragma unroll
-    for (int g = 0; g < GROUPS; g++) {
-        OF_GROUP(g)
+    for (int g = 0; g < BATCHES; g++) {
+        OF_BATCH(g)
         {
             if (j < own) {
                 const int first = head_of(here) + (j * TEAM + t) * VECTOR;
@@ -242,9 +229,9 @@ DEVICE moments moments_of_thread(int own)
     moments m = {0, 0, (float)(own * VECTOR)};
     float v[VECTOR], first[STREAMS] = {}, sum[STREAMS] = {}, square[STREAMS] = {};
 #pragma unroll
-    for (int g = 0; g < GROUPS; g++) {
-        wait_for_group(g);
-        OWN_OF_GROUP(g)
+    for (int g = 0; g < BATCHES; g++) {
+        wait_for_batch(g);
+        OWN_OF_BATCH(g)
         {
             get_kept(j, v);
             for (int i = 0; CENTERED && j == 0 && i < STREAMS; i++)
@@ -302,8 +289,8 @@ DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, c
         store_stats(a, p.row, t, m.mean, factor);
     float v[VECTOR];
 #pragma unroll 1
-    for (int g = 0; g < GROUPS; g++) {
-        OF_GROUP(g)
+    for (int g = 0; g < BATCHES; g++) {
+        OF_BATCH(g)
         {
             if (j < own && !slow) {
                 factors f;
@@ -332,8 +319,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) rows_kept(const __
     wait_for_predecessor();
     share here = share_of(a, row, t);
 #pragma unroll
-    for (int g = 0; g < GROUPS; g++) {
-        OF_GROUP(g) fetch(here, j);
+    for (int g = 0; g < BATCHES; g++) {
+        OF_BATCH(g) fetch(here, j);
         copies_end_group();
     }
     float loose = loose_of(here, t);

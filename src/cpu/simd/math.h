@@ -22,9 +22,11 @@ VINLINE vf vf_poly(const float *c, int n, vf x)
         p = vf_fma(p, x, vf_set(c[i]));
     return p;
 }
+enum { VF_EACH = VW == 16 ? 4 : 1 }; /* vectors that are best computed side by side */
 #define VF_POLY(c, x) vf_poly(c, (int)(sizeof(c) / sizeof *(c)), x)
 
-/* e^x = p 2^n with whole n and p within [0.7, 1.5]. */
+/* e^x = p 2^n with whole n and p within [0.7, 1.5]; with 16 lanes n is of sixteenths, to be rounded down, and p
+ * within [0.9, 2.1]. */
 typedef struct vf_power {
     vf p, n;
 #if VW != 16
@@ -47,13 +49,33 @@ VINLINE vf vf_reduce_ln2(vf x, vf_power *to)
     return vf_fnma(to->n, vf_set(-2.12194440054690583e-4f), r);
 }
 
+#if VW == 16
+/* x = s n ln(2) + r for s = 1 or -1, n of sixteenths, |r| <= ln(2)/32. Returns n + 1.5 * 2^19, whose last four bits are
+ * n's behind the point. |x| < 2^17 or NaN. */
+VINLINE vi vf_reduce_sixteenth(vf x, float s, vf *n, vf *r)
+{
+    vf t = vf_fma(x, vf_set(s * 1.44269504088896340736f), vf_set(0x1.8p19f));
+    *n = vf_sub(t, vf_set(0x1.8p19f));
+    *r = vf_fma(*n, vf_set(s * -0.693359375f), x);
+    *r = vf_fma(*n, vf_set(s * 2.12194440054690583e-4f), *r);
+    return vi_bits(t);
+}
+#endif
+
 VINLINE vf_power vf_exp_split(vf x)
 {
     vf_power e;
+#if VW == 16
+    vf r, power;
+    power = vf_lookup(exp_powers, vf_reduce_sixteenth(x, 1, &e.n, &r));
+    e.p = vf_fma(power, VF_POLY(exp_q, r), power);
+    return e;
+#else
     vf r = vf_reduce_ln2(x, &e);
     e.p = vf_fma(VF_POLY(exp_p, r), r, vf_set(1));
     e.p = vf_fma(e.p, r, vf_set(1));
     return e;
+#endif
 }
 
 /* e^x for |x| <= 87, or NaN. 1 ulp (2). */
@@ -140,34 +162,82 @@ VINLINE vf vf_log1p_unit(vf e)
     return vf_log_sum(f, vf_select(upper, vf_set(1), vf_zero()));
 }
 
+/* Some functions are given n vectors, a constant of VF_EACH or less: with 16 lanes they are computed side by side, since the operations
+ * of one wait for each other for longer than the processor looks ahead. */
+
 /* 2 ulp (2). With 16 lanes by one of 16 polynomials of |x| - lo, its coefficients looked up by the first bits of
  * |x| + 1; beyond 9.2 it rounds to 1. Else x + x^3 P(x^2), or 1 - 2 / (e^2x + 1). */
-VINLINE vf vf_tanh(vf x)
+VINLINE void vf_tanh_each(vf *x, int n)
 {
 #if VW == 16
     enum { TERMS = sizeof tanh_pieces / sizeof *tanh_pieces };
-    vf a = vf_min(vf_set(9.2f), vf_abs(x));
-    vi b = vi_bits(vf_add(a, vf_set(1))), piece = vi_shr(b, 21);
-    vf lo = vf_sub(vf_bits(vi_and(b, vi_set((int32_t)0xffe00000))), vf_set(1)), r = vf_sub(a, lo);
-    vf y = vf_lookup(tanh_pieces[TERMS - 1], piece);
-#pragma GCC unroll 16
-    for (int i = TERMS - 2; i >= 0; i--)
-        y = vf_fma(y, r, vf_lookup(tanh_pieces[i], piece));
-    return vf_or(y, vf_and(x, vf_set(-0.0f)));
+    vf r[VF_EACH], y[VF_EACH];
+    vi piece[VF_EACH];
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        vf a = vf_min(vf_set(9.2f), vf_abs(x[i]));
+        vi b = vi_bits(vf_add(a, vf_set(1)));
+        r[i] = vf_sub(a, vf_sub(vf_bits(vi_and(b, vi_set((int32_t)0xffe00000))), vf_set(1)));
+        piece[i] = vi_shr(b, 21);
+        y[i] = vf_lookup(tanh_pieces[TERMS - 1], piece[i]);
+    }
+    UNROLL
+    for (int k = TERMS - 2; k >= 0; k--) {
+        UNROLL
+        for (int i = 0; i < n; i++)
+            y[i] = vf_fma(y[i], r[i], vf_lookup(tanh_pieces[k], piece[i]));
+    }
+    UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = vf_or(y[i], vf_and(x[i], vf_set(-0.0f)));
 #else
-    vf a = vf_min(vf_set(10), vf_abs(x)), xx = vf_mul(x, x);
-    vf small = vf_fma(vf_mul(VF_POLY(tanh_p, xx), xx), x, x);
-    vf e = vf_exp_within(vf_add(a, a));
-    vf large = vf_sub(vf_set(1), vf_div(vf_set(2), vf_add(e, vf_set(1))));
-    return vf_select(vf_lt(a, vf_set(0.625f)), small, vf_copysign(large, x));
+    for (int i = 0; i < n; i++) {
+        vf a = vf_min(vf_set(10), vf_abs(x[i])), xx = vf_mul(x[i], x[i]);
+        vf small = vf_fma(vf_mul(VF_POLY(tanh_p, xx), xx), x[i], x[i]);
+        vf e = vf_exp_within(vf_add(a, a));
+        vf large = vf_sub(vf_set(1), vf_div(vf_set(2), vf_add(e, vf_set(1))));
+        x[i] = vf_select(vf_lt(a, vf_set(0.625f)), small, vf_copysign(large, x[i]));
+    }
 #endif
 }
+VINLINE vf vf_tanh(vf x)
+{
+    vf_tanh_each(&x, 1);
+    return x;
+}
 
-/* 2.5 ulp (3), denormal results too. */
+/* 2.5 ulp (3), denormal results too. With 16 lanes as 2^-64 / (2^-64 + 2^-64 e^-x): from -104, where it rounds to 0, to
+ * 18, where it rounds to 1, all three are normal numbers. */
+VINLINE void vf_sigmoid_each(vf *x, int n)
+{
+#if VW == 16
+    vf r[VF_EACH], q[VF_EACH], power[VF_EACH], one = vf_set(0x1p-64f);
+    vi t[VF_EACH];
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        vf within = vf_min(vf_set(18), vf_max(vf_set(-104), x[i])), whole;
+        t[i] = vf_reduce_sixteenth(within, -1, &whole, &r[i]);
+    }
+    UNROLL
+    for (int i = 0; i < n; i++) { /* of -r */
+        q[i] = vf_fma(vf_fma(r[i], vf_set(exp_q[3]), vf_set(-exp_q[2])), r[i], vf_set(exp_q[1]));
+        q[i] = vf_fnma(q[i], r[i], vf_lookup(exp_q0, t[i]));
+        power[i] = vf_bits(vi_add(vi_shl(t[i], 19), vi_lookup(exp_power_bits, t[i])));
+    }
+    UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = vf_div(one, vf_add(vf_fma(power[i], q[i], power[i]), one));
+#else
+    for (int i = 0; i < n; i++) {
+        vf e = vf_exp_below(vf_or(x[i], vf_set(-0.0f))), one = vf_set(1);
+        x[i] = vf_div(vf_select(vf_lt(x[i], vf_zero()), e, one), vf_add(e, one));
+    }
+#endif
+}
 VINLINE vf vf_sigmoid(vf x)
 {
-    vf e = vf_exp_below(vf_or(x, vf_set(-0.0f)));
-    return vf_div(vf_select(vf_lt(x, vf_zero()), e, vf_set(1)), vf_add(e, vf_set(1)));
+    vf_sigmoid_each(&x, 1);
+    return x;
 }
 
 /* 2 ulp (2). */
@@ -199,6 +269,17 @@ VINLINE vf vf_gelu_tanh(vf x)
 }
 
 /* 3.5 ulp (4); below -87, where the sigmoid is denormal, also 2^-149 |x|. */
+VINLINE void vf_silu_each(vf *x, int n)
+{
+    vf y[VF_EACH];
+    UNROLL
+    for (int i = 0; i < n; i++)
+        y[i] = x[i];
+    vf_sigmoid_each(x, n);
+    UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = vf_mul(x[i], y[i]);
+}
 VINLINE vf vf_silu(vf x)
 {
     return vf_mul(x, vf_sigmoid(x));

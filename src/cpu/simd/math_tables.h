@@ -3,6 +3,8 @@
 #ifndef CM_CPU_SIMD_MATH_TABLES_H
 #define CM_CPU_SIMD_MATH_TABLES_H
 
+#include <stdint.h>
+
 /* clang-format off */
 /* (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, weighed by r^2/e^r; error 2^-28.2 */
 static const float exp_p[5] = {
@@ -13,6 +15,29 @@ static const float exp_p[5] = {
 static const float expm1_p[6] = {
     0x1.0000000000000p-1f, 0x1.5555560000000p-3f, 0x1.5554ea0000000p-5f, 0x1.1110ac0000000p-7f,
     0x1.6d43280000000p-10f, 0x1.a17e0c0000000p-13f,
+};
+/* (1 + q0) e^r - 1 on |r| <= ln(2)/32, q0 being the first; error 2^-29.0 */
+static const float exp_q[4] = {
+    0x1.2468a00000000p-6f, 0x1.0491a20000000p+0f, 0x1.0493f20000000p-1f, 0x1.5bb7e80000000p-3f,
+};
+/* 2^(j/16) / (1 + q0); error 2^-25.8 */
+static const float exp_powers[16] = {
+    0x1.f705c00000000p-1f, 0x1.06a5860000000p+0f, 0x1.1246620000000p+0f, 0x1.1e6b0a0000000p+0f,
+    0x1.2b19540000000p+0f, 0x1.3857580000000p+0f, 0x1.462b720000000p+0f, 0x1.549c480000000p+0f,
+    0x1.63b0ca0000000p+0f, 0x1.7370380000000p+0f, 0x1.83e2220000000p+0f, 0x1.950e700000000p+0f,
+    0x1.a6fd620000000p+0f, 0x1.b9b7960000000p+0f, 0x1.cd460c0000000p+0f, 0x1.e1b22a0000000p+0f,
+};
+/* q0 for each of them as it is rounded; error 2^-30.1 */
+static const float exp_q0[16] = {
+    0x1.24688e0000000p-6f, 0x1.2468b00000000p-6f, 0x1.2468b00000000p-6f, 0x1.2468b20000000p-6f,
+    0x1.2468a60000000p-6f, 0x1.24688e0000000p-6f, 0x1.24689a0000000p-6f, 0x1.24689e0000000p-6f,
+    0x1.2468b00000000p-6f, 0x1.2468a20000000p-6f, 0x1.2468ac0000000p-6f, 0x1.2468a40000000p-6f,
+    0x1.2468a20000000p-6f, 0x1.2468a40000000p-6f, 0x1.2468a60000000p-6f, 0x1.24689a0000000p-6f,
+};
+/* their bits, 2^-64 of them, less j in the first four bits of the mantissa */
+static const uint32_t exp_power_bits[16] = {
+    0x1f7b82e0, 0x1f7b52c3, 0x1f792331, 0x1f773585, 0x1f758caa, 0x1f742bac, 0x1f7315b9, 0x1f724e24,
+    0x1f71d865, 0x1f71b81c, 0x1f71f111, 0x1f728738, 0x1f737eb1, 0x1f74dbcb, 0x1f76a306, 0x1f78d915,
 };
 /* (ln(1+f) - f + f^2/2) / f^3 on sqrt(1/2) <= 1+f <= sqrt(2); error 2^-31.8 */
 static const float log_p[10] = {

@@ -28,6 +28,38 @@
             vf_store_n(to + i, value, rest);                                                       \
         }                                                                                          \
     }
+/* The same of functions that several vectors are given to at once, of x and perhaps y. */
+#define SEVERAL(name, get_y, value, f)                                                             \
+    static void name(float *to, const float *a, const float *b, const float *c, int64_t n)         \
+    {                                                                                              \
+        (void)b, (void)c;                                                                          \
+        if (n <= 0)                                                                                \
+            return;                                                                                \
+        const vf sb = get_y##_ONCE(b);                                                             \
+        (void)sb;                                                                                  \
+        int64_t at = 0;                                                                            \
+        for (; at + VF_EACH * VW <= n; at += VF_EACH * VW) {                                       \
+            vf v[VF_EACH];                                                                         \
+            UNROLL                                                                                 \
+            for (int64_t k = 0, i = at; k < VF_EACH; k++, i += VW) {                               \
+                vf x = vf_load(a + i), y = get_y(b, sb);                                           \
+                (void)y;                                                                           \
+                v[k] = value;                                                                      \
+            }                                                                                      \
+            f(v, VF_EACH);                                                                         \
+            UNROLL                                                                                 \
+            for (int k = 0; k < VF_EACH; k++)                                                      \
+                vf_store(to + at + k * VW, v[k]);                                                  \
+        }                                                                                          \
+        for (int64_t i = at; i < n; i += VW) {                                                     \
+            int rest = n - i < VW ? (int)(n - i) : VW;                                             \
+            vf x = vf_load_n(a + i, rest), y = get_y##_REST(b, sb);                                \
+            (void)y;                                                                               \
+            vf v = value;                                                                          \
+            f(&v, 1);                                                                              \
+            vf_store_n(to + i, v, rest);                                                           \
+        }                                                                                          \
+    }
 /* What is loaded before the loop. Arguments that a function does not have point nowhere. */
 #define EACH_ONCE(p)    vf_zero()
 #define ONE_ONCE(p)     vf_set(*p)
@@ -45,6 +77,10 @@
     UNARY(op, f(x))                                                                                \
     BODY(SUM_##op##_each, EACH, EACH, NONE, f(vf_add(x, y)))                                       \
     BODY(SUM_##op##_right, EACH, ONE, NONE, f(vf_add(x, y)))
+#define SUMMED_EACH(op, f)                                                                         \
+    SEVERAL(op##_each, NONE, x, f)                                                                 \
+    SEVERAL(SUM_##op##_each, EACH, vf_add(x, y), f)                                                \
+    SEVERAL(SUM_##op##_right, ONE, vf_add(x, y), f)
 #define BINARY(op, value)                                                                          \
     BODY(op##_each, EACH, EACH, NONE, value)                                                       \
     BODY(op##_right, EACH, ONE, NONE, value)                                                       \
@@ -83,13 +119,13 @@ SUMMED(EXP, vf_exp)
 UNARY(LOG, vf_log(x))
 UNARY(SIN, vf_sin(x))
 UNARY(COS, vf_cos(x))
-SUMMED(TANH, vf_tanh)
-SUMMED(SIGMOID, vf_sigmoid)
+SUMMED_EACH(TANH, vf_tanh_each)
+SUMMED_EACH(SIGMOID, vf_sigmoid_each)
 SUMMED(ERF, vf_erf)
 SUMMED(RELU, vf_relu)
 SUMMED(GELU, vf_gelu)
 SUMMED(GELU_TANH, vf_gelu_tanh)
-SUMMED(SILU, vf_silu)
+SUMMED_EACH(SILU, vf_silu_each)
 UNARY(MISH, vf_mish(x))
 SUMMED(SOFTPLUS, vf_softplus)
 UNARY(SOFTSIGN, vf_softsign(x))

@@ -219,6 +219,10 @@ VINLINE vf vf_lookup(const float *table, vi i)
 {
     return _mm512_permutexvar_ps(i, vf_load(table));
 }
+VINLINE vi vi_lookup(const uint32_t *table, vi i)
+{
+    return _mm512_permutexvar_epi32(i, _mm512_loadu_si512(table));
+}
 VINLINE float vf_sum(vf v)
 {
     return _mm512_reduce_add_ps(v);

@@ -128,7 +128,7 @@ typedef struct {
     cm_conv_sink sink;
     int64_t first, pixels; /* of the output, to be done */
     int64_t panels;        /* the last may be of columns that are multiplied as usual */
-    int64_t tiles, strip, strips, splits;
+    int64_t tiles, strips, splits;
     bool copy;                    /* points, or they would meet in one set of the cache */
     bool stay;                    /* all panels do, in the second-level cache */
     const char *next;             /* weights of a later step, to be asked for */
@@ -225,8 +225,8 @@ static void some_units(void *arg, int thread, int64_t begin, int64_t end)
     float *room = j->room + thread * strip_floats(j->c);
     int64_t asked = begin % j->share * j->next_rows / j->share;
     for (int64_t i = begin; i < end; i++) {
-        int64_t split = i % j->splits, first = i / j->splits * j->strip;
-        one_strip(j, room, first, cm_min_i64(first + j->strip, j->tiles),
+        int64_t split = i % j->splits, strip = i / j->splits;
+        one_strip(j, room, strip * j->tiles / j->strips, (strip + 1) * j->tiles / j->strips,
                   split * j->panels / j->splits, (split + 1) * j->panels / j->splits, &asked);
     }
 }
@@ -237,17 +237,17 @@ static void divide(job *j, int threads)
 {
     enum { LEAST_ROWS = 7 }; /* of a tile that is still fast */
     j->tiles = cm_gemm_tiles(j->pixels, CM_PAIRS_MR);
-    j->strip = strip_of(j->c, j->sink.simple);
+    j->strips = cm_ceil_div(j->tiles, strip_of(j->c, j->sink.simple));
     j->splits = 1;
     int64_t even = cm_ceil_div(j->tiles, threads) * threads;
     if (threads > 1 && j->pixels >= LEAST_ROWS * even && (j->stay || j->panels % threads != 0)) {
         int64_t pieces = j->c->c_out > j->pixels ? threads : 4 * threads;
         j->tiles = even;
-        j->strip = cm_min_i64(j->strip, cm_ceil_div(j->tiles, pieces));
+        j->strips = cm_max_i64(j->strips, cm_min_i64(pieces, j->tiles));
+        j->strips = cm_ceil_div(j->strips, threads) * threads;
     } else if (threads > 1) {
         j->splits = cm_min_i64(j->panels, threads);
     }
-    j->strips = cm_ceil_div(j->tiles, j->strip);
 }
 
 /* Shares what a thread asks for of a later step's weights out among its tiles: a quarter of the cache at most, and no more than

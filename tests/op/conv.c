@@ -271,7 +271,7 @@ static void strassen(void **state)
 }
 
 /* Products by pairs: sums of all lengths modulo 8, columns that fill no panel, panels that stay in the cache and more than
- * do, points that are copied; NaNs and infinities stay in their pixels. */
+ * do, points that are copied, strips that differ by a tile; NaNs and infinities stay in their pixels. */
 static void pairs(void **state)
 {
     (void)state;
@@ -282,6 +282,7 @@ static void pairs(void **state)
         {1, 3, 1, 131, 64, {5}, {1}, {1}, {1}, {0}, {0}},
         {2, 1, 1, 512, 72, {9, 11}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
         {2, 1, 1, 700, 416, {6, 9}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+        {2, 1, 1, 96, 160, {13, 17}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
     };
     for (int i = 0; i < CM_COUNT(shapes); i++)
         check_fewer(&shapes[i], "pairs", 1000);

@@ -199,7 +199,7 @@ static void run_block(const block *b)
 static void run_wide(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x)
 {
     const float *rows[CM_GEMM_MAX_MR];
-    int64_t j = 0, width = (int64_t)g->wide_panels[x->m] * g->nr;
+    int64_t j = 0, width = (int64_t)g->wide_panels[x->m] * g->nr, all = div_up(x->n, g->nr) * g->nr;
     for (int64_t i = 0; i < x->m; i++)
         rows[i] = x->a + i * x->a_row;
     cm_gemm_tile t = {.runs = 1,
@@ -213,7 +213,7 @@ static void run_wide(const cm_gemm_f32_kernel *g, const cm_gemm_f32_args *x)
                       .e = x->e,
                       .row = x->row};
     for (int64_t step; j < x->n; j += step) {
-        bool wide = j + width <= x->n; /* the last few one by one */
+        bool wide = j + width <= all; /* the last few one by one */
         step = wide ? width : g->nr;
         t.n = (int)least(x->n - j, step);
         t.b = x->b + j / g->nr * x->b_panel;

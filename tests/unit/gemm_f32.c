@@ -138,6 +138,12 @@ static void middle_products(const cm_gemm_f32_kernel *g)
     for (int i = 0; i < 60; i++)
         product(g, upto(150), upto(150), upto(300), rnd());
 }
+/* Few rows by several panels at once, the last of them of any width. */
+static void flat_products(const cm_gemm_f32_kernel *g)
+{
+    for (int i = 0; i < 600; i++)
+        product(g, upto(7), upto(6 * g->nr), upto(40), rnd() & ~3u);
+}
 /* Several blocks of k and of rows; rows that meet in one set of the cache. */
 static void large_products(const cm_gemm_f32_kernel *g)
 {
@@ -156,6 +162,11 @@ static void test_middle(void **state)
 {
     (void)state;
     each_level(middle_products);
+}
+static void test_flat(void **state)
+{
+    (void)state;
+    each_level(flat_products);
 }
 static void test_large(void **state)
 {
@@ -252,7 +263,8 @@ static void test_specials(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small), cmocka_unit_test(test_middle),   cmocka_unit_test(test_large),
+        cmocka_unit_test(test_small), cmocka_unit_test(test_middle),
+        cmocka_unit_test(test_flat),  cmocka_unit_test(test_large),
         cmocka_unit_test(test_runs),  cmocka_unit_test(test_specials),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

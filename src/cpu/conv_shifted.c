@@ -24,7 +24,6 @@ typedef struct {
     const float *x, *w, *bias;
     float *y, *copy;
     int32_t *shift;
-    cm_tile_fn spread; /* a number over a line */
     cm_conv_copied s;
     const cm_epilogue_plan *plan;
     bool simple;
@@ -110,12 +109,10 @@ static void one_tile(const job *j, int64_t image, int64_t group, int64_t tile, i
                       .ldc = plane,
                       .n = n,
                       .alpha = 1,
-                      .add = j->bias,
+                      .start = j->bias ? j->bias + channel : NULL,
                       .e = &j->e,
                       .row = row,
                       .col = pixel};
-    for (int64_t r = 0; j->bias && r < m; r++)
-        j->spread(t.c + r * plane, j->bias + channel + r, NULL, NULL, n);
     j->g->shifted[m](&t);
     if (!j->simple)
         cm_epilogue_tile(j->plan, row, pixel, m, n, t.c, t.ldc);
@@ -150,7 +147,6 @@ cm_status cm_cpu_conv_shifted_f32_run(const cm_run *r)
              .plan = &plan,
              .copy = r->workspace,
              .shift = (int32_t *)((char *)r->workspace + copy_bytes(p)),
-             .spread = cm_tile_kernels_at(p->target.level)->op[CM_TILE_SPLAT].each,
              .s = cm_conv_copied_of(c),
              .k = c->c_in / c->groups * cm_conv_taps(c),
              .c_out = c->c_out / c->groups,

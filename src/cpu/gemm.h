@@ -32,6 +32,7 @@ typedef struct cm_gemm_tile {
     const float *b;
     int64_t ldb;
     const int32_t *shift; /* shifted tiles: row l of the panel is at b + shift[l] */
+    const float *start;   /* shifted tiles: added to all sums of row i is start[i]; NULL: nothing */
     int64_t b_panel;      /* wide tiles: from one panel to the next */
     float *c;
     int64_t ldc;

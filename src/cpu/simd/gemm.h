@@ -287,6 +287,8 @@ VINLINE void tile_shifted(const cm_gemm_tile *t, int mr, int nv)
     UNROLL
     for (int s = 0; s < sets; s++)
         clear(mr, nv, acc[s]);
+    if (t->start)
+        EACH acc[0][i][j] = vf_set(t->start[i]);
     const float *b = t->b, *a = t->a;
     const int32_t *shift = t->shift;
     int64_t l = 0;

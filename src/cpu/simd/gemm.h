@@ -282,7 +282,7 @@ VINLINE void tile_packed(const cm_gemm_tile *t, int mr, int nv)
 VINLINE void tile_shifted(const cm_gemm_tile *t, int mr, int nv)
 {
     enum { MOST = 4 };
-    const int sets = SETS(mr, nv);
+    const int sets = SETS(mr, nv), at_once = sets > 1 ? 4 : 2;
     gemm_acc acc[MOST];
     UNROLL
     for (int s = 0; s < sets; s++)
@@ -292,9 +292,9 @@ VINLINE void tile_shifted(const cm_gemm_tile *t, int mr, int nv)
     const float *b = t->b, *a = t->a;
     const int32_t *shift = t->shift;
     int64_t l = 0;
-    for (; l + 4 <= t->k; l += 4) {
+    for (; l + at_once <= t->k; l += at_once) {
         UNROLL
-        for (int u = 0; u < 4; u++, a += mr)
+        for (int u = 0; u < at_once; u++, a += mr)
             step_packed(mr, nv, acc[u % sets], b + shift[l + u], a);
     }
     for (; l < t->k; l++, a += mr)

@@ -9,6 +9,7 @@
 #define CM_CPU_SIMD_MATH_H
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "cpu/simd/math_tables.h"
 #include "cpu/simd/vec.h"
@@ -50,14 +51,14 @@ VINLINE vf vf_reduce_ln2(vf x, vf_power *to)
 }
 
 #if VW == 16
-/* x = s n ln(2) + r for s = 1 or -1, n of sixteenths, |r| <= ln(2)/32. Returns n + 1.5 * 2^19, whose last four bits are
- * n's behind the point. |x| < 2^17 or NaN. */
-VINLINE vi vf_reduce_sixteenth(vf x, float s, vf *n, vf *r)
+/* x = n ln(2) + r, n of sixteenths, |r| <= ln(2)/32. Returns n + 1.5 * 2^19, whose last four bits are n's behind the
+ * point. |x| < 2^17 or NaN. */
+VINLINE vi vf_reduce_sixteenth(vf x, vf *n, vf *r)
 {
-    vf t = vf_fma(x, vf_set(s * 1.44269504088896340736f), vf_set(0x1.8p19f));
+    vf t = vf_fma(x, vf_set(1.44269504088896340736f), vf_set(0x1.8p19f));
     *n = vf_sub(t, vf_set(0x1.8p19f));
-    *r = vf_fma(*n, vf_set(s * -0.693359375f), x);
-    *r = vf_fma(*n, vf_set(s * 2.12194440054690583e-4f), *r);
+    *r = vf_fnma(*n, vf_set(0.693359375f), x);
+    *r = vf_fnma(*n, vf_set(-2.12194440054690583e-4f), *r);
     return vi_bits(t);
 }
 #endif
@@ -67,7 +68,7 @@ VINLINE vf_power vf_exp_split(vf x)
     vf_power e;
 #if VW == 16
     vf r, power;
-    power = vf_lookup(exp_powers, vf_reduce_sixteenth(x, 1, &e.n, &r));
+    power = vf_lookup(exp_powers, vf_reduce_sixteenth(x, &e.n, &r));
     e.p = vf_fma(power, VF_POLY(exp_q, r), power);
     return e;
 #else
@@ -164,6 +165,9 @@ VINLINE vf vf_log1p_unit(vf e)
 
 /* Some functions are given n vectors, a constant of VF_EACH or less: with 16 lanes they are computed side by side, since the operations
  * of one wait for each other for longer than the processor looks ahead. */
+#define EACH_VF                                                                                    \
+    UNROLL                                                                                         \
+    for (int i = 0; i < n; i++)
 
 /* 2 ulp (2). With 16 lanes by one of 16 polynomials of |x| - lo, its coefficients looked up by the first bits of
  * |x| + 1; beyond 9.2 it rounds to 1. Else x + x^3 P(x^2), or 1 - 2 / (e^2x + 1). */
@@ -173,8 +177,8 @@ VINLINE void vf_tanh_each(vf *x, int n)
     enum { TERMS = sizeof tanh_pieces / sizeof *tanh_pieces };
     vf r[VF_EACH], y[VF_EACH];
     vi piece[VF_EACH];
-    UNROLL
-    for (int i = 0; i < n; i++) {
+    EACH_VF
+    {
         vf a = vf_min(vf_set(9.2f), vf_abs(x[i]));
         vi b = vi_bits(vf_add(a, vf_set(1)));
         r[i] = vf_sub(a, vf_sub(vf_bits(vi_and(b, vi_set((int32_t)0xffe00000))), vf_set(1)));
@@ -182,16 +186,12 @@ VINLINE void vf_tanh_each(vf *x, int n)
         y[i] = vf_lookup(tanh_pieces[TERMS - 1], piece[i]);
     }
     UNROLL
-    for (int k = TERMS - 2; k >= 0; k--) {
-        UNROLL
-        for (int i = 0; i < n; i++)
-            y[i] = vf_fma(y[i], r[i], vf_lookup(tanh_pieces[k], piece[i]));
-    }
-    UNROLL
-    for (int i = 0; i < n; i++)
-        x[i] = vf_or(y[i], vf_and(x[i], vf_set(-0.0f)));
+    for (int k = TERMS - 2; k >= 0; k--)
+        EACH_VF y[i] = vf_fma(y[i], r[i], vf_lookup(tanh_pieces[k], piece[i]));
+    EACH_VF x[i] = vf_or(y[i], vf_and(x[i], vf_set(-0.0f)));
 #else
-    for (int i = 0; i < n; i++) {
+    EACH_VF
+    {
         vf a = vf_min(vf_set(10), vf_abs(x[i])), xx = vf_mul(x[i], x[i]);
         vf small = vf_fma(vf_mul(VF_POLY(tanh_p, xx), xx), x[i], x[i]);
         vf e = vf_exp_within(vf_add(a, a));
@@ -206,33 +206,36 @@ VINLINE vf vf_tanh(vf x)
     return x;
 }
 
-/* 2.5 ulp (3), denormal results too. With 16 lanes as 2^-64 / (2^-64 + 2^-64 e^-x): from -104, where it rounds to 0, to
- * 18, where it rounds to 1, all three are normal numbers. */
-VINLINE void vf_sigmoid_each(vf *x, int n)
+/* 1 / (1 + e^-x), denormal results too: 2.5 ulp (3), or nearly 3 where it need not be `exact`. With 16 lanes as 2^-64 / (2^-64 + 2^-64 e^-x): from -104, where it rounds to 0, to
+ * 18, where it rounds to 1, all three are normal numbers. e^-x is as in vf_exp_split, of -r; exact, with a better q0. */
+VINLINE void vf_logistic_each(vf *x, bool exact, int n)
 {
 #if VW == 16
-    vf r[VF_EACH], q[VF_EACH], power[VF_EACH], one = vf_set(0x1p-64f);
-    vi t[VF_EACH];
-    UNROLL
-    for (int i = 0; i < n; i++) {
-        vf within = vf_min(vf_set(18), vf_max(vf_set(-104), x[i])), whole;
-        t[i] = vf_reduce_sixteenth(within, -1, &whole, &r[i]);
-    }
-    UNROLL
-    for (int i = 0; i < n; i++) { /* of -r */
-        q[i] = vf_fma(vf_fma(r[i], vf_set(exp_q[3]), vf_set(-exp_q[2])), r[i], vf_set(exp_q[1]));
-        q[i] = vf_fnma(q[i], r[i], vf_lookup(exp_q0, t[i]));
-        power[i] = vf_bits(vi_add(vi_shl(t[i], 19), vi_lookup(exp_power_bits, t[i])));
-    }
-    UNROLL
-    for (int i = 0; i < n; i++)
-        x[i] = vf_div(one, vf_add(vf_fma(power[i], q[i], power[i]), one));
+    const vf shift = vf_set(0x1.8p19f), one = vf_set(0x1p-64f);
+    vf t[VF_EACH], whole[VF_EACH], r[VF_EACH], q[VF_EACH], power[VF_EACH];
+    EACH_VF x[i] = vf_min(vf_set(18), vf_max(vf_set(-104), x[i]));
+    EACH_VF t[i] = vf_fma(x[i], vf_set(-1.44269504088896340736f), shift);
+    EACH_VF whole[i] = vf_sub(t[i], shift);
+    EACH_VF r[i] = vf_fma(whole[i], vf_set(0.693359375f), x[i]);
+    EACH_VF r[i] = vf_fma(whole[i], vf_set(-2.12194440054690583e-4f), r[i]);
+    EACH_VF q[i] = vf_fma(r[i], vf_set(exp_q[3]), vf_set(-exp_q[2]));
+    EACH_VF q[i] = vf_fma(q[i], r[i], vf_set(exp_q[1]));
+    EACH_VF q[i] = vf_fnma(q[i], r[i], exact ? vf_lookup(exp_q0, vi_bits(t[i])) : vf_set(exp_q[0]));
+    EACH_VF power[i] =
+        vf_bits(vi_add(vi_shl(vi_bits(t[i]), 19), vi_lookup(exp_power_bits, vi_bits(t[i]))));
+    EACH_VF x[i] = vf_div(one, vf_add(vf_fma(power[i], q[i], power[i]), one));
 #else
-    for (int i = 0; i < n; i++) {
+    (void)exact;
+    EACH_VF
+    {
         vf e = vf_exp_below(vf_or(x[i], vf_set(-0.0f))), one = vf_set(1);
         x[i] = vf_div(vf_select(vf_lt(x[i], vf_zero()), e, one), vf_add(e, one));
     }
 #endif
+}
+VINLINE void vf_sigmoid_each(vf *x, int n)
+{
+    vf_logistic_each(x, true, n);
 }
 VINLINE vf vf_sigmoid(vf x)
 {
@@ -272,17 +275,14 @@ VINLINE vf vf_gelu_tanh(vf x)
 VINLINE void vf_silu_each(vf *x, int n)
 {
     vf y[VF_EACH];
-    UNROLL
-    for (int i = 0; i < n; i++)
-        y[i] = x[i];
-    vf_sigmoid_each(x, n);
-    UNROLL
-    for (int i = 0; i < n; i++)
-        x[i] = vf_mul(x[i], y[i]);
+    EACH_VF y[i] = x[i];
+    vf_logistic_each(x, false, n);
+    EACH_VF x[i] = vf_mul(x[i], y[i]);
 }
 VINLINE vf vf_silu(vf x)
 {
-    return vf_mul(x, vf_sigmoid(x));
+    vf_silu_each(&x, 1);
+    return x;
 }
 
 /* x tanh(ln(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2). 5 ulp (6), below
@@ -300,6 +300,8 @@ VINLINE vf vf_softplus(vf x)
     vf tail = vf_log1p_unit(vf_exp_below(vf_or(x, vf_set(-0.0f))));
     return vf_add(vf_max(vf_zero(), x), tail);
 }
+
+#undef EACH_VF
 
 VINLINE vf vf_softsign(vf x)
 {

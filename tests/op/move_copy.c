@@ -125,8 +125,8 @@ static void large_transposes(void **state)
     cm_ctx cx = {0};
     cm_threads *t = NULL;
     assert_int_equal(cm_threads_create(&cx, 2, &t), CM_OK);
-    static const int64_t sizes[][2] = {{3, 50177}, {50177, 3}, {64, 3137},  {300, 301},
-                                       {4, 40000}, {40000, 5}, {1, 400001}, {1000, 257}};
+    static const int64_t sizes[][2] = {{3, 50177}, {50177, 3},  {64, 3137},  {300, 301}, {4, 40000},
+                                       {40000, 5}, {1, 400001}, {1000, 257}, {6, 4001},  {4003, 7}};
     for (int i = 0; i < CM_COUNT(sizes); i++)
         for (size_t elem = 1; elem <= 16; elem *= 2) {
             shape s = {elem, 2, {sizes[i][0], sizes[i][1]}};

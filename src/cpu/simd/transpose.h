@@ -58,6 +58,19 @@ VINLINE void turn_2(const char *from, int64_t fs, char *to, int64_t ts)
         store16(to + i * ts, b[i]);
 }
 
+/* 4 bytes, 4 x 4. */
+VINLINE void turn_4_small(const char *from, int64_t fs, char *to, int64_t ts)
+{
+    __m128i a = load16(from), b = load16(from + fs);
+    __m128i c = load16(from + 2 * fs), d = load16(from + 3 * fs);
+    __m128i ab0 = _mm_unpacklo_epi32(a, b), ab1 = _mm_unpackhi_epi32(a, b);
+    __m128i cd0 = _mm_unpacklo_epi32(c, d), cd1 = _mm_unpackhi_epi32(c, d);
+    store16(to, _mm_unpacklo_epi64(ab0, cd0));
+    store16(to + ts, _mm_unpackhi_epi64(ab0, cd0));
+    store16(to + 2 * ts, _mm_unpacklo_epi64(ab1, cd1));
+    store16(to + 3 * ts, _mm_unpackhi_epi64(ab1, cd1));
+}
+
 #ifdef __AVX2__
 enum { BLOCK_4 = 8, BLOCK_8 = 4 };
 
@@ -104,17 +117,7 @@ VINLINE void turn_8(const char *from, int64_t fs, char *to, int64_t ts)
 #else
 enum { BLOCK_4 = 4, BLOCK_8 = 2 };
 
-VINLINE void turn_4(const char *from, int64_t fs, char *to, int64_t ts)
-{
-    __m128i a = load16(from), b = load16(from + fs);
-    __m128i c = load16(from + 2 * fs), d = load16(from + 3 * fs);
-    __m128i ab0 = _mm_unpacklo_epi32(a, b), ab1 = _mm_unpackhi_epi32(a, b);
-    __m128i cd0 = _mm_unpacklo_epi32(c, d), cd1 = _mm_unpackhi_epi32(c, d);
-    store16(to, _mm_unpacklo_epi64(ab0, cd0));
-    store16(to + ts, _mm_unpackhi_epi64(ab0, cd0));
-    store16(to + 2 * ts, _mm_unpacklo_epi64(ab1, cd1));
-    store16(to + 3 * ts, _mm_unpackhi_epi64(ab1, cd1));
-}
+#define turn_4 turn_4_small
 
 VINLINE void turn_8(const char *from, int64_t fs, char *to, int64_t ts)
 {
@@ -192,25 +195,35 @@ typedef uint64_t __attribute__((may_alias, aligned(1))) elem_8;
 
 #define SMALLER(a, b) ((a) < (b) ? (a) : (b))
 
-/* Squares of 64 bytes by 64 bytes; `last` blocks begin where they still fit. */
+/* Squares of 64 bytes by 64 bytes, of blocks of B x B; the last blocks begin where they still fit. */
+#define BLOCKS(name, E, B, turn)                                                                   \
+    static void name(int64_t rows, int64_t cols, const char *from, int64_t fs, char *to,           \
+                     int64_t ts)                                                                   \
+    {                                                                                              \
+        const int64_t square = 64 / E;                                                             \
+        for (int64_t c0 = 0; c0 < cols; c0 += square)                                              \
+            for (int64_t r0 = 0; r0 < rows; r0 += square)                                          \
+                for (int64_t r = r0; r < SMALLER(rows, r0 + square); r += B)                       \
+                    for (int64_t c = c0; c < SMALLER(cols, c0 + square); c += B) {                 \
+                        int64_t rr = SMALLER(r, rows - B), cc = SMALLER(c, cols - B);              \
+                        turn(from + cc * fs + rr * E, fs, to + rr * ts + cc * E, ts);              \
+                    }                                                                              \
+    }
+BLOCKS(small_blocks_4, 4, 4, turn_4_small)
+
 #define TRANSPOSE(E)                                                                               \
     NARROW(E)                                                                                      \
+    BLOCKS(blocks_##E, E, BLOCK_##E, turn_##E)                                                     \
     static void transpose_##E(int64_t rows, int64_t cols, const char *from, int64_t fs, char *to,  \
                               int64_t ts)                                                          \
     {                                                                                              \
-        const int64_t square = 64 / E;                                                             \
-        if (rows < BLOCK_##E || cols < BLOCK_##E) {                                                \
+        int64_t least = SMALLER(rows, cols);                                                       \
+        if (least >= BLOCK_##E)                                                                    \
+            blocks_##E(rows, cols, from, fs, to, ts);                                              \
+        else if (E == 4 && least >= 5)                                                             \
+            small_blocks_4(rows, cols, from, fs, to, ts);                                          \
+        else                                                                                       \
             narrow_##E(rows, cols, from, fs, to, ts);                                              \
-            return;                                                                                \
-        }                                                                                          \
-        for (int64_t c0 = 0; c0 < cols; c0 += square)                                              \
-            for (int64_t r0 = 0; r0 < rows; r0 += square)                                          \
-                for (int64_t r = r0; r < SMALLER(rows, r0 + square); r += BLOCK_##E)               \
-                    for (int64_t c = c0; c < SMALLER(cols, c0 + square); c += BLOCK_##E) {         \
-                        int64_t rr = SMALLER(r, rows - BLOCK_##E);                                 \
-                        int64_t cc = SMALLER(c, cols - BLOCK_##E);                                 \
-                        turn_##E(from + cc * fs + rr * E, fs, to + rr * ts + cc * E, ts);          \
-                    }                                                                              \
     }
 TRANSPOSE(1)
 TRANSPOSE(2)

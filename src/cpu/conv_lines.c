@@ -176,18 +176,29 @@ void cm_cpu_conv_lines_f32_pack(const cm_problem *p, const cm_knobs *k, int inpu
     }
 }
 
-/* The input row of line `line`; NULL: outside. */
-static const float *line_source(const job *j, const piece *q, int64_t line)
+/* The input rows of lines [line, line + n); NULL: outside. */
+static void line_sources(const job *j, const piece *q, int64_t line, int64_t n, const float **to)
 {
     const cm_conv *c = j->c;
     int64_t ky = line % c->kernel[1], kz = line / c->kernel[1] % c->kernel[0];
-    int64_t channel = line / c->kernel[1] / c->kernel[0];
-    int64_t iz = q->oz * c->stride[0] - c->pad[0] + kz * c->dilation[0];
-    int64_t iy = q->oy * c->stride[1] - c->pad[1] + ky * c->dilation[1];
-    if (iz < 0 || iz >= c->in[0] || iy < 0 || iy >= c->in[1])
-        return NULL;
-    int64_t plane = j->f.last ? q->n : q->n * c->c_in + q->group * (c->c_in / c->groups) + channel;
-    return j->x + ((plane * c->in[0] + iz) * c->in[1] + iy) * c->in[2] * j->f.elems;
+    int64_t plane = q->n;
+    if (!j->f.last)
+        plane =
+            q->n * c->c_in + q->group * (c->c_in / c->groups) + line / c->kernel[1] / c->kernel[0];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t iz = q->oz * c->stride[0] - c->pad[0] + kz * c->dilation[0];
+        int64_t iy = q->oy * c->stride[1] - c->pad[1] + ky * c->dilation[1];
+        bool inside = iz >= 0 && iz < c->in[0] && iy >= 0 && iy < c->in[1];
+        int64_t row = (plane * c->in[0] + iz) * c->in[1] + iy;
+        to[i] = inside ? j->x + row * c->in[2] * j->f.elems : NULL;
+        if (++ky < c->kernel[1])
+            continue;
+        ky = 0;
+        if (++kz < c->kernel[0])
+            continue;
+        kz = 0;
+        plane++; /* the next channel; there is none where they are innermost */
+    }
 }
 
 /* What `count` pixels from column `first` on have of a line, zeros outside the input. */
@@ -278,8 +289,7 @@ static void one_piece(const job *j, const piece *q, float *buffer)
     int64_t mr = j->g->mr;
     for (int64_t line = 0, n; line < f->lines; line += n) {
         n = cm_min_i64(f->chunk, f->lines - line);
-        for (int64_t i = 0; i < n; i++)
-            source[i] = line_source(j, q, line + i);
+        line_sources(j, q, line, n, source);
         int64_t at = q->ox == 0 && j->c->pad[2] > 0 ? cm_min_i64(mr, q->pixels) : 0;
         int64_t strip = strip_tiles(j, q, source, at) * mr;
         at = strip ? at : 0;

@@ -157,7 +157,7 @@ void cm_epilogue_tile(const cm_epilogue_plan *e, int64_t row, int64_t col, int64
 /* While a chain is being read. */
 typedef struct reader {
     const cm_epilogue_plan *e;
-    cm_chain c;
+    cm_chain *c;
     bool half;      /* operands may be bfloat16 */
     bool functions; /* the activation may be more than bounds */
     bool activated;
@@ -177,10 +177,10 @@ static bool take_add(reader *r, int operand)
     if (r->activated || !is_readable(r, v))
         return false;
     cm_chain_operand o = {v->data, v->dtype, v->dims[0] == 1 ? 0 : v->strides[0]};
-    if (!r->c.bias.data && one_row)
-        r->c.bias = o;
-    else if (!r->c.residual.data)
-        r->c.residual = o;
+    if (!r->c->bias.data && one_row)
+        r->c->bias = o;
+    else if (!r->c->residual.data)
+        r->c->residual = o;
     else
         return false;
     return true;
@@ -191,8 +191,8 @@ static bool take_bounds(reader *r, double lo, double hi)
 {
     if (r->activated || !(lo <= hi))
         return false;
-    r->c.lo = (float)lo;
-    r->c.hi = (float)hi;
+    r->c->lo = (float)lo;
+    r->c->hi = (float)hi;
     return r->activated = true;
 }
 
@@ -200,7 +200,7 @@ static bool take_function(reader *r, cm_pointwise op)
 {
     if (r->activated || !r->functions)
         return false;
-    r->c.act = op;
+    r->c->act = op;
     return r->activated = true;
 }
 
@@ -241,27 +241,29 @@ static bool take_step(reader *r, const cm_program_step *s, const cm_program_arg 
     }
 }
 
-static bool read_chain(const cm_epilogue_plan *e, bool half, bool functions, cm_chain *out)
+static bool read_steps(reader *r, const cm_program *p)
 {
-    reader r = {.e = e,
-                .half = half,
-                .functions = functions,
-                .c = {.act = CM_PW_CLIP, .lo = -INFINITY, .hi = INFINITY}};
-    const cm_program *p = e->program;
-    *out = r.c;
-    if (e->out.dtype != (half ? CM_BF16 : CM_F32) || e->out.n_axes != 1 || e->out.n_col_axes != 1 ||
-        (e->out.col_strides[0] != 1 && e->cols != 1))
-        return false;
     cm_program_arg value = cm_arg_x();
     for (int s = 0; p && s < p->n_steps; s++) {
-        if (!take_step(&r, &p->step[s], &value))
+        if (!take_step(r, &p->step[s], &value))
             return false;
         value = cm_arg_result(s);
     }
-    if (p && p->output[0] != p->n_steps - 1)
+    return !p || p->output[0] == p->n_steps - 1;
+}
+
+static bool read_chain(const cm_epilogue_plan *e, bool half, bool functions, cm_chain *out)
+{
+    static const cm_chain none = {.act = CM_PW_CLIP, .lo = -INFINITY, .hi = INFINITY};
+    reader r = {.e = e, .c = out, .half = half, .functions = functions};
+    *out = none;
+    if (e->out.dtype != (half ? CM_BF16 : CM_F32) || e->out.n_axes != 1 || e->out.n_col_axes != 1 ||
+        (e->out.col_strides[0] != 1 && e->cols != 1))
         return false;
-    *out = r.c;
-    return true;
+    if (read_steps(&r, e->program))
+        return true;
+    *out = none;
+    return false;
 }
 
 bool cm_epilogue_chain(const cm_epilogue_plan *e, bool half, cm_chain *out)

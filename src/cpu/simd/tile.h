@@ -139,7 +139,7 @@ BINARY(ADD, vf_add(x, y))
 BINARY(SUB, vf_sub(x, y))
 BINARY(MUL, vf_mul(x, y))
 BINARY(DIV, vf_div(x, y))
-BINARY(POW, vf_pow(x, y))
+BODY(POW_each, EACH, EACH, NONE, vf_pow(x, y))
 BINARY(MIN, vf_min_nan(x, y))
 BINARY(MAX, vf_max_nan(x, y))
 BINARY(LEAKY, vf_select(vf_lt(x, vf_zero()), vf_mul(x, y), x))
@@ -152,6 +152,23 @@ BINARY(GE, truth(vf_le(y, x)))
 BINARY(AND, vf_select(IS(x), truth(IS(y)), vf_zero()))
 BINARY(OR, vf_select(IS(x), vf_set(1), truth(IS(y))))
 BINARY(XOR, vf_select(IS(x), truth(vf_eq(y, vf_zero())), truth(IS(y))))
+
+/* Powers are long: with a number, it is spread over a tile of its own. */
+enum { POWERS = 64 };
+static void POW_right(float *to, const float *a, const float *b, const float *c, int64_t n)
+{
+    float same[POWERS];
+    SPLAT_each(same, b, c, c, n < POWERS ? n : POWERS);
+    for (int64_t i = 0; i < n; i += POWERS)
+        POW_each(to + i, a + i, same, c, n - i < POWERS ? n - i : POWERS);
+}
+static void POW_left(float *to, const float *a, const float *b, const float *c, int64_t n)
+{
+    float same[POWERS];
+    SPLAT_each(same, a, c, c, n < POWERS ? n : POWERS);
+    for (int64_t i = 0; i < n; i += POWERS)
+        POW_each(to + i, same, b + i, c, n - i < POWERS ? n - i : POWERS);
+}
 
 BODY(CLIP_each, EACH, EACH, EACH, vf_min_nan(vf_max_nan(x, y), z))
 BODY(CLIP_right, EACH, ONE, ONE, vf_clip(x, y, z)) /* of bounds that are numbers */

@@ -59,7 +59,7 @@ void cm_cuda_rows_point(const cm_run *r, cm_rows_args *a);
 /* Bytes that pass through memory once. */
 double cm_cuda_rows_bytes(const cm_problem *p);
 
-/* The functions of the tactic for long rows (rows_kept.c), those for rows side by side (rows_lanes.c; long ones: rows_slab.c) and groups in parts (rows_group.c; by vectors: rows_units.c; kept by a few blocks or all together: rows_abreast.c, rows_team.c). */
+/* The functions of the tactic for long rows (rows_kept.c), those for rows side by side (rows_lanes.c; long ones: rows_slab.c) and groups in parts (rows_group.c; by vectors: rows_units.c; kept by a few blocks or all together: rows_abreast.c, rows_team.c, rows_bands.c). */
 const char *cm_cuda_kept_reject(const cm_problem *p);
 int cm_cuda_kept_knobs(const cm_problem *p, cm_knobs *out);
 double cm_cuda_kept_cost(const cm_problem *p, const cm_knobs *k);
@@ -113,5 +113,12 @@ size_t cm_cuda_team_workspace(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_team_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                              const cm_knobs *k, const void **state) CM_MUST_USE;
 cm_status cm_cuda_team_run(const cm_run *r) CM_MUST_USE;
+const char *cm_cuda_bands_reject(const cm_problem *p);
+int cm_cuda_bands_knobs(const cm_problem *p, cm_knobs *out);
+double cm_cuda_bands_cost(const cm_problem *p, const cm_knobs *k);
+size_t cm_cuda_bands_workspace(const cm_problem *p, const cm_knobs *k);
+cm_status cm_cuda_bands_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
+                              const cm_knobs *k, const void **state) CM_MUST_USE;
+cm_status cm_cuda_bands_run(const cm_run *r) CM_MUST_USE;
 
 #endif

@@ -326,6 +326,10 @@ static void groups_of_many_blocks(void **state)
             48) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, groups=16}\nreturn y\n",
         "x: f16[300,5,7,32]\n" AFFINE_HALVES(
             32) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=1, groups=4}\nreturn y\n",
+        "x: f16[2,40,41,40]\n" AFFINE_HALVES(
+            40) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, groups=8}\nreturn y\n",
+        "x: f16[2,29,31,24]\n" AFFINE_HALVES(
+            24) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, groups=24}\nreturn y\n",
     };
     for (int i = 0; i < CM_COUNT(halves); i++) {
         op_case c = op_case_of(halves[i]);
@@ -354,6 +358,16 @@ static void groups_of_many_blocks(void **state)
     }
 }
 
+/* An image in two bands, which have more units than there are blocks. */
+static void image_in_bands(void **state)
+{
+    (void)state;
+    op_case c = op_case_of("x: f16[1,113,119,256]\n" AFFINE_HALVES(
+        256) "y = com.microsoft.GroupNorm(x, @s, @b) {activation=0, groups=32}\nreturn y\n");
+    c.tolerance = 1e-3;
+    op_check(&c); /* GPUs only */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +385,7 @@ int main(void)
         cmocka_unit_test(long_rows),
         cmocka_unit_test(large_groups),
         cmocka_unit_test(groups_of_many_blocks),
+        cmocka_unit_test(image_in_bands),
         cmocka_unit_test(long_rows_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

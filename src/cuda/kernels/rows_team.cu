@@ -13,26 +13,15 @@
 #include "rows.cuh"
 #include "ptx_bulk.cuh"
 #include "rows_group.cuh"
-#include "signals.cuh"
+#define JOINERS 2
+#include "rows_team.cuh"
 
 enum {
     WARPS = MAIN / 32,
     DELAY = SLOTS - AHEAD,
-    JOINER_WARPS = 2,
     FIRST_JOINER = WARPS + PUBLISHERS / 32,
-    FIRST_FETCHER = FIRST_JOINER + JOINER_WARPS,
+    FIRST_FETCHER = FIRST_JOINER + JOINERS,
     ALL_WARPS = FIRST_FETCHER + 1,
-};
-enum { TOLD = 1, EXTREME = 2 }; // EXTREME: float32 does not hold the moments, or what is done with them
-
-// What main threads are told of a row: its mean in two parts, and a factor.
-struct told_stats {
-    float center, rest, factor;
-    u32 how;
-};
-// And what warps bring: sums of distances from an element, and of their squares; n is 0 where they are extreme.
-struct warp_moments {
-    float first, sum, square, n;
 };
 
 // The shared memory of a block.
@@ -40,7 +29,7 @@ extern __shared__ uint4 kept[]; // vector k of thread t of a slot at (slot * PER
 
 struct desk {
     alignas(16) u64 ready[SLOTS], given[SLOTS]; // barriers: statistics are there; moments are
-    alignas(16) warp_moments of_warps[SLOTS][WARPS];
+    warp_moments of_warps[SLOTS][WARPS]; // n: 0 where they are extreme, less where there are none
 };
 DEVICE desk &the_desk() { return *(desk *)(kept + SLOTS * PER * MAIN); }
 // Of the row that a slot's unit is of.
@@ -51,42 +40,7 @@ DEVICE told_stats *stats_of(const rows_args &a, int slot)
 DEVICE u32 slot_vector(int slot, int k) { return shared_address(kept) + (u32)(((slot * PER + k) * MAIN + threadIdx.x) * 16); }
 DEVICE vec<XT, WIDTH> get_kept(int slot, int k) { return *(const vec<XT, WIDTH> *)(kept + (slot * PER + k) * MAIN + threadIdx.x); }
 
-// In device memory, zeros at first: statistics of rows, then moments of all that rows have.
-DEVICE uint4 *rows_told(const rows_args &a) { return (uint4 *)a.partials; }
-DEVICE uint4 *parts_told(const rows_args &a) { return (uint4 *)a.partials + a.rows; }
-
-DEVICE uint4 moments_told(double mean, float square, bool extreme)
-{
-    const u64 bits = (u64)__double_as_longlong(mean);
-    return make_uint4((u32)bits, (u32)(bits >> 32), __float_as_uint(square), extreme ? EXTREME : TOLD);
-}
-
-DEVICE u32 steps_of(const rows_args &a)
-{
-    return blockIdx.x < (u32)a.units ? ((u32)a.units - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
-}
-DEVICE u32 unit_of(u32 step) { return blockIdx.x + step * gridDim.x; }
-
 // ---- What a thread has of a unit ------------------------------------------------------------------
-
-// Which unit of which row; steps go from one of this block's to the next.
-struct cursor {
-    u32 whole, part;
-};
-struct stride {
-    u32 wholes, parts;
-};
-DEVICE stride stride_of(const rows_args &a) { return {gridDim.x / (u32)a.parts, gridDim.x % (u32)a.parts}; }
-DEVICE cursor cursor_of(const rows_args &a, u32 unit) { return {unit / (u32)a.parts, unit % (u32)a.parts}; }
-DEVICE void advance(const rows_args &a, const stride &s, cursor &c)
-{
-    c.whole += s.wholes;
-    c.part += s.parts;
-    if (c.part >= (u32)a.parts) {
-        c.part -= (u32)a.parts;
-        c.whole++;
-    }
-}
 
 struct own_part {
     u32 first; // element of the row
@@ -124,13 +78,6 @@ DEVICE void fetch(const rows_args &a, const cursor &c, int slot, bool exists)
 }
 
 // ---- Moments --------------------------------------------------------------------------------------
-
-template <class T> DEVICE T over_some(T v, int n)
-{
-    for (int o = n / 2; o > 0; o /= 2)
-        v += __shfl_xor_sync(~0u, v, o);
-    return v;
-}
 
 // About an element of the warp's own: they are so few that squares about it tell those about the mean well.
 DEVICE void bring_moments(const rows_args &a, const cursor &c, int slot)
@@ -188,72 +135,13 @@ DEVICE void publish(const rows_args &a, u32 steps)
 
 // ---- Rows are joined ------------------------------------------------------------------------------
 
+// What join_rows of rows_team.cuh asks for: rows are of `parts` units.
 DEVICE const XT *row_begin(const rows_args &a, u32 row) { return (const XT *)a.x + place_of(a, a.at_x, row); }
-
-// A warp: the moments of a row that float32 does not hold, from memory.
-static __device__ __noinline__ void join_in_double(const rows_args &a, u32 row)
+DEVICE i64 place_in_row(const rows_args &, u32 c) { return c; }
+DEVICE u32 members_of(const rows_args &a) { return (u32)a.parts; }
+DEVICE u32 count_of(const rows_args &a, u32 member)
 {
-    const XT *x = row_begin(a, row);
-    double mean = 0, sum = 0;
-#pragma unroll 4
-    for (u32 c = threadIdx.x % 32; c < (u32)a.cols; c += 32)
-        mean += to_float(x[c]);
-    mean = over_some(mean, 32) / (double)a.cols;
-#pragma unroll 4
-    for (u32 c = threadIdx.x % 32; c < (u32)a.cols; c += 32) {
-        const double d = to_float(x[c]) - mean;
-        sum += d * d;
-    }
-    sum = over_some(sum, 32);
-    if (threadIdx.x % 32 == 0) {
-        set_stats(a, row, mean, sum);
-        __threadfence(); // it is there when it is told of
-        const row_stats &r = stats_of_row(a, row);
-        tell(rows_told(a) + row, make_uint4(__float_as_uint(r.center), __float_as_uint(r.rest), __float_as_uint(r.factor),
-                                            r.extreme ? EXTREME : TOLD));
-    }
-}
-
-// JOINER_WARPS warps: every gridDim.x-th row.
-DEVICE void join_rows(const rows_args &a, u32 warp)
-{
-    const u32 n = (u32)a.parts;
-#define COUNT(p) (double)((p) + 1 < n ? (u32)a.part : (u32)a.cols - (p) * (u32)a.part)
-    for (u32 row = blockIdx.x + warp * gridDim.x; row < (u32)a.rows; row += JOINER_WARPS * gridDim.x) {
-        const uint4 *from = parts_told(a) + (i64)row * n;
-        const double about = to_float(*row_begin(a, row));
-        double sum = 0, square = 0;
-        bool extreme = !(about < 1e15 && about > -1e15);
-        for (u32 p = threadIdx.x % 32; p < n; p += 4 * 32) {
-            uint4 v[4];
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                if (p + j * 32 < n)
-                    v[j] = ask(from + p + j * 32);
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                if (p + j * 32 < n) {
-                    if (v[j].w == 0)
-                        v[j] = wait_until_told(from + p + j * 32);
-                    const double off = __longlong_as_double((i64)((u64)v[j].y << 32 | v[j].x)) - about;
-                    const double count = COUNT(p + j * 32);
-                    extreme = extreme || v[j].w == EXTREME;
-                    sum += off * count;
-                    square += __uint_as_float(v[j].z) + off * off * count;
-                }
-        }
-        __syncwarp();
-        sum = over_some(sum, 32);
-        square = over_some(square, 32);
-        const double off = sum / (double)a.cols, mean = about + off, about_mean = square - sum * off;
-        const double by = deviation_of<double>(a, about_mean > 0 ? about_mean : 0);
-        const float center = (float)mean;
-        if (__any_sync(~0u, extreme || !(by < 1e15)))
-            join_in_double(a, row);
-        else if (threadIdx.x % 32 == 0)
-            tell(rows_told(a) + row, make_uint4(__float_as_uint(center), __float_as_uint((float)(mean - center)),
-                                                __float_as_uint((float)(1 / by)), TOLD));
-    }
+    return member + 1 < (u32)a.parts ? (u32)a.part : (u32)a.cols - member * (u32)a.part;
 }
 
 // A warp, each lane for every 32nd unit of this block. None waits for another one's.

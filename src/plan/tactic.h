@@ -93,8 +93,8 @@ typedef struct cm_run {
     size_t ahead_bytes;
     /* Devices only. */
     const struct cm_run *then; /* the pointers of p->then */
-    void *
-        signals; /* bytes that are 0 before the run, and must be after it; other steps use them too */
+    /* Bytes that are 0 before the run, and must be after it: other steps use them too. */
+    void *signals;
     const void *state; /* what `ready` made */
     cm_stream *stream;
     uint32_t *fault; /* in device memory: a kernel that meets bad data writes fault_code there */

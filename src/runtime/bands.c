@@ -46,15 +46,6 @@ static int64_t row_bytes(const cm_solution *sol)
     return t->strides[2] * (int64_t)cm_dtype_size(t->dtype);
 }
 
-static bool is_output(const cm_context *c, int32_t v)
-{
-    const cm_plan_list *main = c->engine->lists[0].plan;
-    for (int i = 0; i < main->n_outputs; i++)
-        if (main->outputs[i] == v)
-            return true;
-    return false;
-}
-
 /* Does the next step alone read what this one makes, and is that too much for the caches? */
 static bool links(const cm_context *c, const cm_ready_step *s, const cm_ready_step *next)
 {
@@ -65,7 +56,7 @@ static bool links(const cm_context *c, const cm_ready_step *s, const cm_ready_st
     for (int i = 1; i < next->plan->n_in; i++)
         if (next->plan->in[i].value == v)
             return false;
-    if (c->last[v] != next->end || is_output(c, v) || !c->engine->values[v].in_arena)
+    if (c->last[v] != next->end || cm_is_output(c, v) || !c->engine->values[v].in_arena)
         return false;
     const cm_tensor *t = sol->p.out[0];
     int64_t bytes = t->dims[2] * row_bytes(sol), threads = cm_threads_count(c->threads);

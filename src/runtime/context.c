@@ -211,6 +211,15 @@ size_t cm_context_total_bytes(const cm_context *c)
     return n;
 }
 
+bool cm_is_output(const cm_context *c, int32_t v)
+{
+    const cm_plan_list *main = c->engine->lists[0].plan;
+    for (int i = 0; i < main->n_outputs; i++)
+        if (main->outputs[i] == v)
+            return true;
+    return false;
+}
+
 void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out)
 {
     const cm_solution *sol = &c->solutions[step];

@@ -67,8 +67,7 @@ typedef struct cm_device_tables {
     int n_where; /* used of `where`: room for every step's inputs */
     unsigned char *where;
     size_t memory_used;
-    size_t signals,
-        signals_bytes; /* offset: what steps tell each other's blocks, zeros between them */
+    size_t signals, signals_bytes; /* offset of what blocks of a step tell each other */
     /* The segments were recorded with these pointers. */
     bool recorded;
     uint64_t recorded_memory; /* `moves` then */

@@ -1,23 +1,14 @@
 /* device_join.c -- steps of a device whose kernel does the step behind them as well.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What lies between the two is then not read again, and not written unless others want it. Both stand in the order of the device's steps; the first one's kernel
- * makes the second one's output, and the second does nothing. */
+ * What lies between the two is then not read again, and not written unless others want it. Both stand in the order of the
+ * device's steps; the first one's kernel makes the second one's output, and the second does nothing. */
 #include "runtime/device.h"
 
 static bool runs_alone(const cm_ready_step *s, const cm_solution *sol)
 {
     return s->control < 0 && sol->away && sol->way == CM_WAY_TACTIC && !sol->n_conversions &&
            !sol->counted;
-}
-
-static bool is_output(const cm_context *c, int32_t v)
-{
-    const cm_plan_list *main = c->engine->lists[0].plan;
-    for (int i = 0; i < main->n_outputs; i++)
-        if (main->outputs[i] == v)
-            return true;
-    return false;
 }
 
 /* Does `next` read what `s` makes, as its first input? */
@@ -48,7 +39,7 @@ static void join(cm_context *c, const cm_ready_step *s, const cm_ready_step *nex
     cm_problem both = first->p;
     cm_choice choice;
     both.then = &second->p;
-    both.kept = c->last[between] != next->end || is_output(c, between);
+    both.kept = c->last[between] != next->end || cm_is_output(c, between);
     cm_select_expected(s, &both, &choice);
     if (!choice.tactic || choice.ns >= expected_ns(first) + expected_ns(second))
         return;

@@ -176,6 +176,8 @@ struct cm_context {
 cm_status cm_check_input(cm_ctx *cx, const cm_engine *e, int i, const cm_datum *d) CM_MUST_USE;
 /* context.c: the shape of input i, wherever its memory is. */
 cm_status cm_set_shape(cm_ctx *cx, cm_context *c, int i, int rank, const int64_t *dims) CM_MUST_USE;
+/* Is it one of the network's outputs? */
+bool cm_is_output(const cm_context *c, int32_t v);
 /* exec.c: where the caller wants output `o`; NULL: nowhere in particular. */
 cm_status cm_callers_memory(cm_ctx *cx, cm_context *c, int o, const cm_tensor *t, size_t bytes,
                             void **out) CM_MUST_USE;

@@ -118,10 +118,10 @@ static cm_status extend_lifetimes(cm_preparing *p)
     cm_context *c = p->c;
     for (int i = 0; i < c->engine->plan->n_values; i++)
         c->last[i] = c->engine->values[i].last;
-    if (c->device)
+    if (c->device) {
         CM_TRY(cm_place_values(p->cx, c));
-    if (c->device)
         cm_join_steps(c);
+    }
     cm_chains_find(c);
     for (int i = p->n - 1; i >= 0; i--) {
         const cm_plan_step *step = p->drafts[i].s->plan;

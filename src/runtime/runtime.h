@@ -128,9 +128,9 @@ size_t cm_context_total_bytes(const cm_context *c);
 
 /* How a step runs with the shapes that are bound (a late one: ran last). */
 typedef struct cm_layer_facts {
-    const char *
-        tactic; /* its name; "reference" where no kernel takes it, "view" where nothing runs, "joined" where the kernel of the step before does it,
-                           "late" before sizes are known */
+    /* Its name; "reference" where no kernel takes it, "view" where nothing runs, "joined" where the kernel of the step before does it,
+     * "late" before sizes are known. */
+    const char *tactic;
     bool reference;     /* worth a flag in reports */
     double expected_ns; /* by the cost model; 0: not known */
     int n_conversions;  /* inputs that are brought into another layout first */

@@ -322,7 +322,7 @@ const cm_tactic cm_cuda_rows_tactics[] = {
      .cost = cm_cuda_team_cost,
      .workspace = cm_cuda_team_workspace,
      .ready = cm_cuda_team_ready,
-     .run = cm_cuda_team_run},
+     .run = cm_cuda_together_run},
     {.name = "cuda_rows_in_bands",
      .level = 900,
      .reject = cm_cuda_bands_reject,
@@ -330,6 +330,6 @@ const cm_tactic cm_cuda_rows_tactics[] = {
      .cost = cm_cuda_bands_cost,
      .workspace = cm_cuda_bands_workspace,
      .ready = cm_cuda_bands_ready,
-     .run = cm_cuda_bands_run},
+     .run = cm_cuda_together_run},
 };
 const int cm_cuda_rows_count = CM_COUNT(cm_cuda_rows_tactics);

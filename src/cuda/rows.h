@@ -106,19 +106,27 @@ size_t cm_cuda_units_workspace(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_units_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                               const cm_knobs *k, const void **state) CM_MUST_USE;
 cm_status cm_cuda_units_run(const cm_run *r) CM_MUST_USE;
+/* Of kernels whose blocks are all there at once and keep groups together: what `ready` makes, and how that runs. `told` bytes of the
+ * workspace, zeros at first, are what blocks tell each other; statistics of rows are behind them. */
+typedef struct cm_rows_together {
+    const cm_kernel *kernel;
+    const void *narrow; /* state of the tactic that has no need of vectors */
+    cm_grid grid;
+    cm_rows_args args;
+    size_t told;
+} cm_rows_together;
+cm_status cm_cuda_together_run(const cm_run *r) CM_MUST_USE;
 const char *cm_cuda_team_reject(const cm_problem *p);
 int cm_cuda_team_knobs(const cm_problem *p, cm_knobs *out);
 double cm_cuda_team_cost(const cm_problem *p, const cm_knobs *k);
 size_t cm_cuda_team_workspace(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_team_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                              const cm_knobs *k, const void **state) CM_MUST_USE;
-cm_status cm_cuda_team_run(const cm_run *r) CM_MUST_USE;
 const char *cm_cuda_bands_reject(const cm_problem *p);
 int cm_cuda_bands_knobs(const cm_problem *p, cm_knobs *out);
 double cm_cuda_bands_cost(const cm_problem *p, const cm_knobs *k);
 size_t cm_cuda_bands_workspace(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_bands_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                               const cm_knobs *k, const void **state) CM_MUST_USE;
-cm_status cm_cuda_bands_run(const cm_run *r) CM_MUST_USE;
 
 #endif

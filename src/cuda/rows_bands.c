@@ -22,14 +22,6 @@ enum {
  * a band at each position. */
 enum { MAIN, PER, SLOTS, AHEAD, LANES };
 
-typedef struct {
-    const cm_kernel *kernel;
-    const void *narrow; /* state of the tactic that has no need of vectors */
-    cm_grid grid;
-    cm_rows_args args;
-    size_t told; /* bytes */
-} state;
-
 static const char *place(const cm_problem *p, cm_rows_args *a)
 {
     bool last;
@@ -172,7 +164,7 @@ double cm_cuda_bands_cost(const cm_problem *p, const cm_knobs *k)
 cm_status cm_cuda_bands_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                               const cm_knobs *k, const void **out)
 {
-    state *s = cm_new(arena, state);
+    cm_rows_together *s = cm_new(arena, cm_rows_together);
     if (!s)
         return cm_fail_memory(cx);
     *out = s;
@@ -198,20 +190,4 @@ cm_status cm_cuda_bands_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const c
     return cm_gpu_kernel_with(cx, d, &b,
                               (cm_kernel_text){.file = "rows_bands", .entry = "rows_bands"},
                               s->grid.shared, &s->kernel);
-}
-
-cm_status cm_cuda_bands_run(const cm_run *r)
-{
-    const state *s = r->state;
-    cm_rows_args a = s->args;
-    cm_cuda_rows_point(r, &a);
-    if (((uintptr_t)a.x | (uintptr_t)a.y | (uintptr_t)a.scale | (uintptr_t)a.bias) % 16 != 0) {
-        cm_run narrow = *r;
-        narrow.state = s->narrow;
-        return cm_cuda_groups_run(&narrow);
-    }
-    a.partials = r->workspace;
-    a.stats = (double *)((char *)r->workspace + s->told);
-    CM_TRY(cm_gpu_fill(r, r->workspace, 0, s->told));
-    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a});
 }

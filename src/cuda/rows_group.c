@@ -223,3 +223,19 @@ cm_status cm_cuda_groups_run(const cm_run *r)
     CM_TRY(cm_gpu_launch(r, kernels[JOIN], &rows, args));
     return cm_gpu_launch(r, kernels[APPLY], &units, args);
 }
+
+cm_status cm_cuda_together_run(const cm_run *r)
+{
+    const cm_rows_together *s = r->state;
+    cm_rows_args a = s->args;
+    cm_cuda_rows_point(r, &a);
+    if (((uintptr_t)a.x | (uintptr_t)a.y | (uintptr_t)a.scale | (uintptr_t)a.bias) % 16 != 0) {
+        cm_run narrow = *r;
+        narrow.state = s->narrow;
+        return cm_cuda_groups_run(&narrow);
+    }
+    a.partials = r->workspace;
+    a.stats = (double *)((char *)r->workspace + s->told);
+    CM_TRY(cm_gpu_fill(r, r->workspace, 0, s->told));
+    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a});
+}

@@ -19,14 +19,6 @@ enum {
 /* Knob 0: threads that keep vectors; 1: vectors of each in a unit; 2: units that a block has room for; 3: of them on their way. */
 enum { MAIN, PER, SLOTS, AHEAD };
 
-typedef struct {
-    const cm_kernel *kernel;
-    const void *narrow; /* state of the tactic that has no need of vectors */
-    cm_grid grid;
-    cm_rows_args args;
-    size_t told; /* bytes */
-} state;
-
 /* How groups, which are placed, are divided. */
 static const char *divide(const cm_problem *p, const cm_knobs *k, cm_rows_args *a)
 {
@@ -141,7 +133,7 @@ static void place_evenly(const cm_problem *p, cm_rows_args *a)
 cm_status cm_cuda_team_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                              const cm_knobs *k, const void **out)
 {
-    state *s = cm_new(arena, state);
+    cm_rows_together *s = cm_new(arena, cm_rows_together);
     if (!s)
         return cm_fail_memory(cx);
     *out = s;
@@ -167,20 +159,4 @@ cm_status cm_cuda_team_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
     return cm_gpu_kernel_with(cx, d, &b,
                               (cm_kernel_text){.file = "rows_team", .entry = "rows_team"},
                               s->grid.shared, &s->kernel);
-}
-
-cm_status cm_cuda_team_run(const cm_run *r)
-{
-    const state *s = r->state;
-    cm_rows_args a = s->args;
-    cm_cuda_rows_point(r, &a);
-    if (((uintptr_t)a.x | (uintptr_t)a.y) % 16 != 0) {
-        cm_run narrow = *r;
-        narrow.state = s->narrow;
-        return cm_cuda_groups_run(&narrow);
-    }
-    a.partials = r->workspace;
-    a.stats = (double *)((char *)r->workspace + s->told);
-    CM_TRY(cm_gpu_fill(r, r->workspace, 0, s->told));
-    return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a});
 }

@@ -203,7 +203,7 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
     cm_whole_text(&s->whole, &s->finish, p, v->bias, &text);
     cm_wgmma_text(w, room, p->in[0]->dtype, a.across, b.across, &text);
     if (p->then)
-        cm_norm_text(p, (int)(v->s.n / w->n), &text);
+        cm_norm_text(p, cm_norm_members(w, v->s.n), &text);
     cm_buf_printf(&text,
                   "#define PER_MULTIPROCESSOR %d\n#define A_ACROSS %d\n#define B_ACROSS %d\n"
                   "#define TOGETHER %d\n#define B_EARLY %d\n#define SPLITS %d\n",
@@ -253,7 +253,7 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
                         .shared = room.bytes,
                         .overlaps = true};
     if (p->then) { /* blocks that make up rows are there at once */
-        unsigned members = (unsigned)cm_norm_members(&w, &e);
+        unsigned members = (unsigned)cm_norm_members(&w, e.n);
         s->grid.blocks[0] -= s->grid.blocks[0] % members;
         s->grid.together = members > 1;
     }

@@ -41,14 +41,14 @@ const char *cm_norm_reject(const cm_problem *p, const cm_gpu_product *v)
     return NULL;
 }
 
-int cm_norm_members(const cm_wgmma *w, const cm_extent *e)
+int cm_norm_members(const cm_wgmma *w, int64_t n)
 {
-    return (int)(e->n / w->n);
+    return (int)(n / w->n);
 }
 
 size_t cm_norm_signals(const cm_wgmma *w, const cm_extent *e)
 {
-    int64_t members = cm_norm_members(w, e);
+    int64_t members = cm_norm_members(w, e->n);
     return (size_t)(cm_ceil_div(e->m, w->rows) * w->rows * members * members) * TOLD_BYTES;
 }
 
@@ -57,7 +57,7 @@ double cm_norm_cost(const cm_problem *p, const cm_wgmma *w, const cm_extent *e,
 {
     /* A tile's rows are waited for and gone over once more; the other warp group may multiply meanwhile, but for the last one. */
     static const double MEETING_NS = 1200, RESULT_NS = 0.03, KEPT_NS = 0.02;
-    double tiles = (double)(cm_ceil_div(e->m, w->rows) * cm_norm_members(w, e));
+    double tiles = (double)(cm_ceil_div(e->m, w->rows) * cm_norm_members(w, e->n));
     double rounds = w->alternate ? 1 : (double)cm_ceil_div((int64_t)tiles, g->multiprocessors);
     double results = w->rows * w->n;
     return rounds * (MEETING_NS + RESULT_NS * results) + (p->kept ? KEPT_NS * results : 0);

@@ -16,8 +16,8 @@ typedef struct cm_norm_args {
 
 /* Why the step behind the product, p->then, is not done with it, or NULL. */
 const char *cm_norm_reject(const cm_problem *p, const cm_gpu_product *v);
-/* Blocks whose tiles of a setting make up whole rows. */
-int cm_norm_members(const cm_wgmma *w, const cm_extent *e);
+/* Blocks whose tiles of a setting make up whole rows of n columns. */
+int cm_norm_members(const cm_wgmma *w, int64_t n);
 /* What they tell each other, in bytes. */
 size_t cm_norm_signals(const cm_wgmma *w, const cm_extent *e);
 /* Beside the product's own time, in ns. */

@@ -99,6 +99,7 @@ cm_status cm_cuda_groups_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const 
 /* For pointers that vectors do not fit. */
 cm_status cm_cuda_groups_ready_narrow(cm_ctx *cx, cm_device *d, cm_arena *arena,
                                       const cm_problem *p, const void **state) CM_MUST_USE;
+cm_status cm_cuda_groups_run_narrow(const cm_run *r, const void *narrow) CM_MUST_USE;
 cm_status cm_cuda_groups_run(const cm_run *r) CM_MUST_USE;
 const char *cm_cuda_units_reject(const cm_problem *p);
 double cm_cuda_units_cost(const cm_problem *p, const cm_knobs *k);

@@ -276,7 +276,5 @@ cm_status cm_cuda_abreast_run(const cm_run *r)
     cm_cuda_rows_point(r, &a);
     if (((uintptr_t)a.x | (uintptr_t)a.y) % 16 == 0)
         return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&a});
-    cm_run narrow = *r;
-    narrow.state = s->narrow;
-    return cm_cuda_groups_run(&narrow);
+    return cm_cuda_groups_run_narrow(r, s->narrow);
 }

@@ -224,16 +224,20 @@ cm_status cm_cuda_groups_run(const cm_run *r)
     return cm_gpu_launch(r, kernels[APPLY], &units, args);
 }
 
+cm_status cm_cuda_groups_run_narrow(const cm_run *r, const void *narrow)
+{
+    cm_run run = *r;
+    run.state = narrow;
+    return cm_cuda_groups_run(&run);
+}
+
 cm_status cm_cuda_together_run(const cm_run *r)
 {
     const cm_rows_together *s = r->state;
     cm_rows_args a = s->args;
     cm_cuda_rows_point(r, &a);
-    if (((uintptr_t)a.x | (uintptr_t)a.y | (uintptr_t)a.scale | (uintptr_t)a.bias) % 16 != 0) {
-        cm_run narrow = *r;
-        narrow.state = s->narrow;
-        return cm_cuda_groups_run(&narrow);
-    }
+    if (((uintptr_t)a.x | (uintptr_t)a.y | (uintptr_t)a.scale | (uintptr_t)a.bias) % 16 != 0)
+        return cm_cuda_groups_run_narrow(r, s->narrow);
     a.partials = r->workspace;
     a.stats = (double *)((char *)r->workspace + s->told);
     CM_TRY(cm_gpu_fill(r, r->workspace, 0, s->told));

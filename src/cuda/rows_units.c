@@ -110,11 +110,8 @@ cm_status cm_cuda_units_run(const cm_run *r)
     const state *s = r->state;
     cm_rows_args a = s->args;
     cm_cuda_rows_point(r, &a);
-    if (((uintptr_t)a.x | (uintptr_t)a.y) % 16 != 0) {
-        cm_run narrow = *r;
-        narrow.state = s->narrow;
-        return cm_cuda_groups_run(&narrow);
-    }
+    if (((uintptr_t)a.x | (uintptr_t)a.y) % 16 != 0)
+        return cm_cuda_groups_run_narrow(r, s->narrow);
     a.partials = r->workspace;
     a.stats = (double *)((char *)r->workspace + s->partials);
     for (int i = 0; i < STAGES; i++)

@@ -40,8 +40,10 @@ uint64_t cm_signature(const cm_ready_step *s, const cm_problem *p)
     const char *program = step->epilogue.program;
     if (p->tf32)
         h = cm_hash_bytes("tf32", 4, h);
-    if (p->then)
-        h = cm_hash_bytes(p->then->op, strlen(p->then->op), h + p->kept);
+    if (p->then) {
+        unsigned char kept = p->kept;
+        h = cm_hash_bytes(p->then->op, strlen(p->then->op), cm_hash_bytes(&kept, 1, h));
+    }
     return program ? cm_hash_bytes(program, strlen(program), h) : h;
 }
 

@@ -3,8 +3,8 @@
 #ifndef CM_TESTS_OP_NETWORKS_H
 #define CM_TESTS_OP_NETWORKS_H
 
-#include "lower/lower.h"
 #include "op/harness.h"
+#include "lowered.h"
 #include "runtime/device.h"
 
 typedef struct {
@@ -18,19 +18,13 @@ typedef struct {
 static void open_network(fixture *f, const char *text)
 {
     static const cm_target cuda = {CM_DEVICE_CUDA, 0, 0};
-    cm_network *g;
-    cm_plan *plan;
-    const cm_tensor *const *constants;
     memset(f, 0, sizeof *f);
     cm_arena_init(&f->arena, NULL);
     cm_arena_init(&f->scratch, NULL);
     f->cx = (cm_ctx){.arena = &f->arena, .scratch = &f->scratch};
     const cm_context_options here = {.threads = 1}, there = {.threads = 1, .target = &cuda};
-    if (cm_network_parse(&f->cx, &f->arena, text, strlen(text), &g) != CM_OK ||
-        cm_network_infer(&f->cx, g) != CM_OK ||
-        cm_lower(&f->cx, &f->arena, g, &plan, &constants) != CM_OK ||
-        cm_engine_open_lowered(&f->cx, plan, constants, &f->e) != CM_OK ||
-        cm_context_create(&f->cx, f->e, &here, &f->c[0]) != CM_OK)
+    open_lowered(&f->cx, &f->arena, text, &f->e);
+    if (cm_context_create(&f->cx, f->e, &here, &f->c[0]) != CM_OK)
         fail_msg("%s", f->cx.message);
     if (op_targets()->stream && cm_context_create(&f->cx, f->e, &there, &f->c[1]) != CM_OK)
         fail_msg("%s", f->cx.message);

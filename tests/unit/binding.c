@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "lower/lower.h"
+#include "lowered.h"
 #include "runtime/binding.h"
 #include "runtime/device.h"
 #include "unit/fake_driver.h"
@@ -32,18 +32,12 @@ typedef struct {
 
 static void open_with(fixture *f, const char *text, const cm_context_options *o)
 {
-    cm_network *g;
-    cm_plan *plan;
-    const cm_tensor *const *constants;
     memset(f, 0, sizeof *f);
     cm_arena_init(&f->arena, NULL);
     cm_arena_init(&f->scratch, NULL);
     f->cx = (cm_ctx){.arena = &f->arena, .scratch = &f->scratch};
-    if (cm_network_parse(&f->cx, &f->arena, text, strlen(text), &g) != CM_OK ||
-        cm_network_infer(&f->cx, g) != CM_OK ||
-        cm_lower(&f->cx, &f->arena, g, &plan, &constants) != CM_OK ||
-        cm_engine_open_lowered(&f->cx, plan, constants, &f->e) != CM_OK ||
-        cm_context_create(&f->cx, f->e, o, &f->c) != CM_OK)
+    open_lowered(&f->cx, &f->arena, text, &f->e);
+    if (cm_context_create(&f->cx, f->e, o, &f->c) != CM_OK)
         fail_msg("%s", f->cx.message);
     for (int i = 0; i < MOST_ROWS * COLUMNS; i++)
         f->x[i] = (float)(i % 13) - 6;

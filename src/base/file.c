@@ -83,6 +83,20 @@ void cm_file_expect(const cm_mapping *m, const void *p, size_t n)
 #endif
 }
 
+void cm_file_fetch(const char *path)
+{
+    /* Of what it is asked for at once the system reads some pages and forgets the rest. */
+    static const off_t MOST = (off_t)1 << 30, AT_ONCE = 512 << 10;
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= MOST)
+        for (off_t at = 0; at < st.st_size; at += AT_ONCE)
+            (void)posix_fadvise(fd, at, AT_ONCE, POSIX_FADV_WILLNEED);
+    close(fd);
+}
+
 void cm_file_unmap(cm_mapping *m)
 {
     if (m->n)

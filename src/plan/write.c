@@ -434,8 +434,12 @@ cm_status cm_plan_write_file(cm_ctx *cx, const cm_plan *p, const cm_tensor *cons
     sink s = {0};
     CM_TRY(cm_file_writer_open(cx, path, &s.file));
     cm_status st = write_plan(cx, p, constants, &s);
-    if (st == CM_OK)
-        return cm_file_writer_commit(cx, s.file);
-    cm_file_writer_abandon(s.file);
-    return st;
+    if (st != CM_OK) {
+        cm_file_writer_abandon(s.file);
+        return st;
+    }
+    CM_TRY(cm_file_writer_commit(cx, s.file));
+    /* Large ones go past the system's cache, and who builds a plan will open it. */
+    cm_file_fetch(path);
+    return CM_OK;
 }

@@ -224,8 +224,8 @@ typedef enum cameo_tune {
 /* Which weights a plan holds as the kernels chosen here want them. */
 typedef enum cameo_pack {
     CAMEO_PACK_OFF = 0, /* none: they are packed when it is opened */
-    CAMEO_PACK_ON = 1,  /* in place of the plain ones, where the packing can be undone */
-    CAMEO_PACK_ALL = 2  /* and besides, where it cannot: a larger plan */
+    CAMEO_PACK_ON = 1,  /* in place of the plain ones, where that can be undone, else besides: up to twice the bytes */
+    CAMEO_PACK_ALL = 2  /* however large the plan gets */
 } cameo_pack;
 
 /* A shape for an input whose dims are open. */

@@ -9,8 +9,8 @@
 /* Which weights a plan holds as the kernels chosen here want them. */
 typedef enum {
     CM_PACK_OFF, /* none: they are packed when it is opened */
-    CM_PACK_ON,  /* in place of the plain ones, where the packing can be undone */
-    CM_PACK_ALL, /* and besides, where it cannot: a larger plan */
+    CM_PACK_ON, /* in place of the plain ones, where that can be undone, else besides: up to twice the bytes */
+    CM_PACK_ALL, /* however large the plan gets */
 } cm_pack_level;
 bool cm_pack_parse(const char *text, cm_pack_level *out); /* "off", "on", "all" */
 

@@ -9,7 +9,7 @@
 #include "packing_id.h"
 #include "runtime/internal.h"
 
-/* What a packed form hangs on; see `pack_bytes` in plan/tactic.h. */
+/* What a packed form hangs on; see `pack_bytes` in plan/tactic.h. Tactics that pack by the same function share it. */
 struct cm_packed {
     struct cm_packed *next;
     int32_t value;
@@ -36,7 +36,7 @@ static cm_packed *find(const cm_engine *e, const cm_ready_step *s, const cm_prob
 {
     int32_t value = s->plan->in[i].value;
     for (cm_packed *p = e->packed; p; p = p->next)
-        if (p->value == value && p->input == i && p->tactic == c->tactic &&
+        if (p->value == value && p->input == i && p->tactic->pack == c->tactic->pack &&
             p->level == problem->target.level && p->bytes == bytes &&
             memcmp(&p->knobs, &c->knobs, sizeof p->knobs) == 0 && same_operator(p->step, s))
             return p;
@@ -241,6 +241,21 @@ cm_status cm_packed_input(cm_ctx *cx, cm_engine *e, const cm_ready_step *s, cons
     }
     pthread_mutex_unlock(&e->packing);
     return st;
+}
+
+bool cm_packed_stored(cm_engine *e, const cm_ready_step *s, const cm_problem *p, const cm_choice *c)
+{
+    bool stored = false;
+    if (!e->plan->n_packed || !c->tactic->pack_bytes)
+        return false;
+    pthread_mutex_lock(&e->packing);
+    for (int i = 0; i < p->n_in && !stored; i++) {
+        size_t bytes = p->in[i] && p->constant[i] ? c->tactic->pack_bytes(p, &c->knobs, i) : 0;
+        const cm_packed *k = bytes ? find(e, s, p, c, i, bytes) : NULL;
+        stored = k && k->mapped;
+    }
+    pthread_mutex_unlock(&e->packing);
+    return stored;
 }
 
 cm_status cm_plain_inputs(cm_ctx *cx, cm_context *c, const cm_ready_step *s, const cm_solution *sol)

@@ -214,8 +214,8 @@ static void packed_bytes(const exporting *x, int32_t value, cm_tensor *out)
 }
 
 /* Entries for all constants; `list` by value, with the bytes to store for each: n_values, and behind them
- * those that stand besides. */
-static cm_status export_all(exporting *x, cm_plan *p, bool besides, const cm_tensor **list,
+ * those that stand besides, `besides` bytes of them at most. */
+static cm_status export_all(exporting *x, cm_plan *p, size_t besides, const cm_tensor **list,
                             int *n_besides)
 {
     cm_plan_packed *packed;
@@ -230,9 +230,11 @@ static cm_status export_all(exporting *x, cm_plan *p, bool besides, const cm_ten
             continue;
         describe(x, i, k);
         CM_TRY(replace(x, i, k, &in_place));
-        if (!in_place && !besides)
-            continue;
         packed_bytes(x, i, &bytes[p->n_packed]);
+        size_t more = in_place ? 0 : (size_t)bytes[p->n_packed].dims[0];
+        if (!in_place && more > besides)
+            continue;
+        besides -= more;
         k->stored = in_place ? i : p->n_values + (*n_besides)++;
         k->packing = in_place ? k->packing : NULL;
         list[k->stored] = &bytes[p->n_packed++];
@@ -258,8 +260,20 @@ static cm_status add_values(cm_ctx *cx, cm_plan *p, const cm_tensor *const *list
     return CM_OK;
 }
 
+/* What may stand besides: as much as the constants themselves take. */
+static size_t constants_bytes(const exporting *x, int n_values)
+{
+    size_t all = 0;
+    for (int i = 0; i < n_values; i++) {
+        size_t bytes;
+        if (x->constants[i] && cm_tensor_bytes(x->constants[i], &bytes))
+            all += bytes; /* fits: they are in memory */
+    }
+    return all;
+}
+
 cm_status cm_context_packed(cm_ctx *cx, const cm_context *c, cm_plan *p,
-                            const cm_tensor *const *constants, bool besides,
+                            const cm_tensor *const *constants, bool all,
                             const cm_tensor *const **stored)
 {
     exporting x = {.cx = cx, .c = c};
@@ -279,6 +293,7 @@ cm_status cm_context_packed(cm_ctx *cx, const cm_context *c, cm_plan *p,
     p->n_packed = 0;
     p->packed_for = c->target;
     p->packed_by = CM_PACKING_ID;
+    size_t besides = all ? SIZE_MAX : constants_bytes(&x, p->n_values);
     CM_TRY(export_all(&x, p, besides, list, &n_besides));
     if (n_besides)
         CM_TRY(add_values(cx, p, list, n_besides));

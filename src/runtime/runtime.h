@@ -170,11 +170,11 @@ void cm_context_tactics(const cm_context *c, int step, cm_tactic_fn fn, void *us
 bool cm_context_chosen(const cm_context *c, int step, uint64_t *problem, cm_candidate *out);
 
 /* Put the constants that the bound steps read packed, and nobody reads plain, into `p` (a copy of the
- * engine's plan) in their packed form, where it can be undone; `besides`: the others too, beside their plain
- * form. `constants` as cm_engine_constants lists them; *stored is the list to write. Tables are in
+ * engine's plan) in their packed form, where it can be undone; of the others as many as take no more bytes than
+ * all constants, or `all`, beside their plain form. `constants` as cm_engine_constants lists them; *stored is the list to write. Tables are in
  * cx->arena, data is the engine's. */
 cm_status cm_context_packed(cm_ctx *cx, const cm_context *c, cm_plan *p,
-                            const cm_tensor *const *constants, bool besides,
+                            const cm_tensor *const *constants, bool all,
                             const cm_tensor *const **stored) CM_MUST_USE;
 
 /* The caller's memory for output i, used by every run until changed; NULL: ours again. The result is

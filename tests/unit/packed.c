@@ -27,7 +27,7 @@ static const char *const network = "x: f32[1,24,13,11]\n"
 static float input[24 * 13 * 11];
 
 /* An engine of the lowered network, bound; its plan with packed weights to t->bytes. */
-static void pack(run_case *t, const cm_target *target, bool besides, cm_plan *p)
+static void pack(run_case *t, const cm_target *target, bool all, cm_plan *p)
 {
     cm_engine *e;
     cm_context *c;
@@ -39,7 +39,7 @@ static void pack(run_case *t, const cm_target *target, bool besides, cm_plan *p)
     ok(t, cm_context_set_shape(&t->cx, c, 0, 4, (const int64_t[]){1, 24, 13, 11}));
     ok(t, cm_context_bind(&t->cx, c));
     *p = *t->plan;
-    ok(t, cm_context_packed(&t->cx, c, p, t->constants, besides, &stored));
+    ok(t, cm_context_packed(&t->cx, c, p, t->constants, all, &stored));
     t->bytes.n = 0;
     ok(t, cm_plan_write_memory(&t->cx, p, stored, &t->bytes));
     cm_context_destroy(c);

@@ -157,7 +157,8 @@ def measure(o, name, path, threads, limit):
         return row
     plan = os.path.join(o.build, "bench", "plans", name.replace("/", "_") + ".plan")
     os.makedirs(os.path.dirname(plan), exist_ok=True)
-    built = subprocess.run([os.path.join(o.build, "cameo"), "build", path, "--output", plan, "--quiet"],
+    built = subprocess.run([os.path.join(o.build, "cameo"), "build", path, "--output", plan, "--quiet",
+                            "--threads", str(threads)],
                            capture_output=True, text=True)
     if built.returncode != 0:
         row["plan"] = {"failed": built.stderr.strip()}

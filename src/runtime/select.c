@@ -93,12 +93,12 @@ static void look_up(const cm_context *c, uint64_t signature, cm_candidate *list,
                     cm_timings_find(tables[k], signature, list[i].tactic->name, &list[i].knobs);
 }
 
-/* What a candidate counts for where none was measured. Of those that are about as good, one whose weights are stored has been
+/* What a candidate counts for where none was measured. Of those that are nearly as good, one whose weights are stored has been
  * the best for other shapes or threads on this kind of machine, and nothing need be packed for it. */
 static double expected_ns(const cm_context *c, const cm_ready_step *s, const cm_problem *p,
                           const cm_candidate *k)
 {
-    static const double STORED = 0.9;
+    static const double STORED = 0.8;
     const cm_choice choice = {k->tactic, k->knobs, k->predicted_ns};
     return k->predicted_ns * (cm_packed_stored(c->engine, s, p, &choice) ? STORED : 1);
 }

@@ -243,21 +243,6 @@ cm_status cm_packed_input(cm_ctx *cx, cm_engine *e, const cm_ready_step *s, cons
     return st;
 }
 
-bool cm_packed_stored(cm_engine *e, const cm_ready_step *s, const cm_problem *p, const cm_choice *c)
-{
-    bool stored = false;
-    if (!e->plan->n_packed || !c->tactic->pack_bytes)
-        return false;
-    pthread_mutex_lock(&e->packing);
-    for (int i = 0; i < p->n_in && !stored; i++) {
-        size_t bytes = p->in[i] && p->constant[i] ? c->tactic->pack_bytes(p, &c->knobs, i) : 0;
-        const cm_packed *k = bytes ? find(e, s, p, c, i, bytes) : NULL;
-        stored = k && k->mapped;
-    }
-    pthread_mutex_unlock(&e->packing);
-    return stored;
-}
-
 cm_status cm_plain_inputs(cm_ctx *cx, cm_context *c, const cm_ready_step *s, const cm_solution *sol)
 {
     cm_engine *e = c->engine;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/map.h"
 #include "runtime/device.h"
 
@@ -93,14 +94,28 @@ static void look_up(const cm_context *c, uint64_t signature, cm_candidate *list,
                     cm_timings_find(tables[k], signature, list[i].tactic->name, &list[i].knobs);
 }
 
-/* What a candidate counts for where none was measured. Of those that are nearly as good, one whose weights are stored has been
- * the best for other shapes or threads on this kind of machine, and nothing need be packed for it. */
-static double expected_ns(const cm_context *c, const cm_ready_step *s, const cm_problem *p,
-                          const cm_candidate *k)
+/* Where nothing was measured for the problem's threads: the candidate that was the fastest for one, or for all cores, counts for
+ * less than it is expected to take. A plan has its weights ready, and the cost model is no surer than that. Whether it has them makes
+ * no difference: a plan gives the same bits packed and not. */
+static void favour_measured(const cm_context *c, const cm_ready_step *s, const cm_problem *p,
+                            cm_candidate *list, int n)
 {
-    static const double STORED = 0.8;
-    const cm_choice choice = {k->tactic, k->knobs, k->predicted_ns};
-    return k->predicted_ns * (cm_packed_stored(c->engine, s, p, &choice) ? STORED : 1);
+    static const double FAVOUR = 0.8;
+    const int others[] = {cm_cpu_cores(), 1};
+    int best = -1;
+    for (int k = 0; k < CM_COUNT(others) && best < 0; k++) {
+        cm_candidate there[MOST_CANDIDATES];
+        cm_problem q = *p;
+        q.threads = others[k];
+        memcpy(there, list, (size_t)n * sizeof *list);
+        look_up(c, cm_signature(s, &q), there, n);
+        for (int i = 0; i < n; i++)
+            if (!isnan(there[i].measured_ns) &&
+                (best < 0 || there[i].measured_ns < there[best].measured_ns))
+                best = i;
+    }
+    if (best >= 0)
+        list[best].predicted_ns *= FAVOUR;
 }
 
 void cm_select(const cm_context *c, const cm_ready_step *s, const cm_problem *p, cm_choice *out)
@@ -117,8 +132,10 @@ void cm_select(const cm_context *c, const cm_ready_step *s, const cm_problem *p,
     bool measured = false;
     for (int i = 0; i < n; i++)
         measured = measured || !isnan(list[i].measured_ns);
+    if (!measured && n > 1 && p->target.kind == CM_DEVICE_CPU && (c->timings || c->engine->timings))
+        favour_measured(c, s, p, list, n);
     for (int i = 0; i < n; i++) {
-        double ns = measured ? list[i].measured_ns : expected_ns(c, s, p, &list[i]);
+        double ns = measured ? list[i].measured_ns : list[i].predicted_ns;
         if (ns < out->ns)
             *out = (cm_choice){list[i].tactic, list[i].knobs, ns};
     }

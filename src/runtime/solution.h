@@ -82,7 +82,7 @@ bool cm_form_problem(cm_arena *arena, const struct cm_ready_step *s, const cm_te
                      int threads, cm_problem *p);
 
 /* The cheapest tactic; choice->tactic NULL and ns INFINITY when none takes the problem. What was measured
- * counts before what is expected; where nothing was, a tactic whose weights the plan has is preferred to one a little cheaper. */
+ * counts before what is expected; where nothing was, the best for another number of threads counts for a little less than it is expected to take. */
 void cm_select(const struct cm_context *c, const struct cm_ready_step *s, const cm_problem *p,
                cm_choice *out);
 /* By what is expected alone. */
@@ -95,9 +95,6 @@ uint64_t cm_signature(const struct cm_ready_step *s, const cm_problem *p);
 cm_status cm_packed_input(cm_ctx *cx, struct cm_engine *e, const struct cm_ready_step *s,
                           const cm_problem *p, const cm_choice *choice, int i, cm_threads *threads,
                           const void **out) CM_MUST_USE;
-/* Has the plan an input of the step as this choice wants it? */
-bool cm_packed_stored(struct cm_engine *e, const struct cm_ready_step *s, const cm_problem *p,
-                      const cm_choice *choice);
 /* What the plan stores packed, for the kernels of this library. */
 cm_status cm_packed_open(cm_ctx *cx, struct cm_engine *e) CM_MUST_USE;
 /* A constant's plain form, kept by the engine where the plan has it packed. */

@@ -57,7 +57,7 @@ static int64_t shared_bytes(const cm_problem *p, const cm_knobs *k, const cm_row
     if (each % width != 0)
         pieces = width % each == 0 ? width / each : (width + each - 2) / each + 1;
     int64_t groups = k->v[LANES] * width / each;
-    int64_t slot = (int64_t)k->v[MAIN] * k->v[PER] * 16 + BARRIER + groups * TOLD_BYTES;
+    int64_t slot = (int64_t)k->v[MAIN] * k->v[PER] * 16 + 2 * BARRIER + groups * TOLD_BYTES;
     return k->v[SLOTS] * slot + k->v[MAIN] * pieces * MOMENTS + ONCE;
 }
 

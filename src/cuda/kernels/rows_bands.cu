@@ -7,6 +7,8 @@
 //
 // Nobody waits for ever: a block brings the moments of what it has of a band with its last unit of it, which is not behind step s where
 // the statistics are waited for at step s + DELAY.
+//
+// At barriers each thread tells of what it wrote or read itself, so that tools that look for races see who waits for whom.
 #include "common.cuh"
 #define THREADS MAIN
 #include "rows.cuh"
@@ -33,11 +35,12 @@ enum {
 extern __shared__ uint4 kept[]; // vector k of thread t of a slot at (slot * PER + k) * MAIN + t
 
 struct desk {
-    alignas(16) u64 ready[SLOTS], given, free; // barriers: statistics are there; moments are; and may be again
+    alignas(16) u64 ready[SLOTS], given[SLOTS], free; // barriers: statistics of bands in turns are there; moments are; and may be again
     warp_moments of_threads[PIECES][MAIN]; // all zeros where there are none; a square is NaN where they are extreme
-    alignas(16) told_stats stats[SLOTS][GROUPS]; // of bands in turns
+    alignas(16) told_stats stats[SLOTS][GROUPS];
 };
 DEVICE desk &the_desk() { return *(desk *)(kept + SLOTS * PER * MAIN); }
+DEVICE u32 given_to(u32 band) { return shared_address(&the_desk().given[band % SLOTS]); }
 DEVICE u32 slot_vector(int slot, int k) { return shared_address(kept) + (u32)(((slot * PER + k) * MAIN + threadIdx.x) * 16); }
 DEVICE vec<XT, WIDTH> get_kept(int slot, int k) { return *(const vec<XT, WIDTH> *)(kept + (slot * PER + k) * MAIN + threadIdx.x); }
 
@@ -166,15 +169,11 @@ DEVICE void bring_moments(const rows_args &a, const cursor &c, int slot, gatheri
     add_vectors(part_of(a, c.part), slot, g);
     if (!is_last(a, c))
         return;
-    desk &d = the_desk();
     if (g.bands > 0)
-        barrier_wait(shared_address(&d.free), (g.bands - 1) & 1);
-    g.bands++;
+        barrier_wait(shared_address(&the_desk().free), (g.bands - 1) & 1);
     put_pieces(a, g);
     g.n = 0;
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
-        barrier_arrive(shared_address(&d.given));
+    barrier_arrive(given_to(g.bands++));
 }
 
 // What join_rows of rows_team.cuh asks for: each block that has units of an image has every gridDim.x-th of them.
@@ -227,8 +226,6 @@ DEVICE void publish_band(const rows_args &a, u32 whole, u32 member)
     }
 }
 
-DEVICE void publishers_meet() { asm volatile("bar.sync 1, %0;" ::"n"(PUBLISHERS) : "memory"); }
-
 DEVICE void publish(const rows_args &a, u32 steps)
 {
     const stride s = stride_of(a);
@@ -237,16 +234,15 @@ DEVICE void publish(const rows_args &a, u32 steps)
     for (u32 step = 0; step < steps; step++, advance(a, s, c)) {
         if (!is_last(a, c))
             continue;
-        barrier_wait(shared_address(&the_desk().given), bands & 1);
+        barrier_wait(given_to(bands), bands / SLOTS & 1);
         publish_band(a, c.whole, c.part % gridDim.x);
-        publishers_meet();
-        if (threadIdx.x == MAIN)
-            barrier_arrive(shared_address(&the_desk().free));
+        barrier_arrive(shared_address(&the_desk().free));
         bands++;
     }
 }
 
-// A warp: the statistics of bands that this block has units of, in turns.
+// A warp: the statistics of bands that this block has units of, in turns. When they are told, this block has given its moments, and before that
+// it read the statistics whose place they take.
 DEVICE void fetch_stats(const rows_args &a, u32 steps)
 {
     const stride s = stride_of(a);
@@ -256,6 +252,7 @@ DEVICE void fetch_stats(const rows_args &a, u32 steps)
         if (!is_last(a, c))
             continue;
         bool extreme = false;
+        barrier_wait(given_to(bands), bands / SLOTS & 1);
         for (int g = threadIdx.x % 32; g < GROUPS; g += 32) {
             const uint4 v = wait_until_told(rows_told(a) + (i64)c.whole * GROUPS + g);
             extreme = extreme || v.w == EXTREME;
@@ -263,9 +260,7 @@ DEVICE void fetch_stats(const rows_args &a, u32 steps)
         }
         if (extreme)
             __threadfence(); // what was there before it was told is read later
-        __syncwarp();
-        if (threadIdx.x % 32 == 0)
-            barrier_arrive(shared_address(&the_desk().ready[bands % SLOTS]));
+        barrier_arrive(shared_address(&the_desk().ready[bands % SLOTS]));
         bands++;
     }
 }
@@ -399,10 +394,11 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1) rows_bands(const
     wait_for_predecessor();
     if (threadIdx.x == 0) {
         desk &d = the_desk();
-        for (int i = 0; i < SLOTS; i++)
-            barrier_init(shared_address(&d.ready[i]), 1);
-        barrier_init(shared_address(&d.given), WARPS);
-        barrier_init(shared_address(&d.free), 1);
+        for (int i = 0; i < SLOTS; i++) {
+            barrier_init(shared_address(&d.ready[i]), 32);
+            barrier_init(shared_address(&d.given[i]), MAIN);
+        }
+        barrier_init(shared_address(&d.free), PUBLISHERS);
         barriers_made();
     }
     __syncthreads();

@@ -15,8 +15,8 @@ enum {
 };
 
 /* Knob 0: threads of a block; 1: blocks to a row; 2: blocks to a multiprocessor; 3: rows, one after the other, 0: as many as there are
- * turns. */
-enum { THREADS, CLUSTER, BLOCKS, ROWS };
+ * turns; 4: rows that have places of their own, scales and biases being held by threads if there are several, 0: one. */
+enum { THREADS, CLUSTER, BLOCKS, ROWS, RING };
 
 typedef struct {
     const cm_kernel *kept, *scalars; /* scalars: for pointers that vectors do not fit */
@@ -49,9 +49,14 @@ static int64_t vectors_of(const cm_problem *p, const cm_knobs *k)
     return cm_ceil_div(vectors, (int64_t)k->v[THREADS] * k->v[CLUSTER]);
 }
 
+static int ring_of(const cm_knobs *k)
+{
+    return k->v[RING] > 1 ? k->v[RING] : 1;
+}
+
 static int64_t shared_bytes(const cm_problem *p, const cm_knobs *k)
 {
-    return vectors_of(p, k) * k->v[THREADS] * 16;
+    return vectors_of(p, k) * k->v[THREADS] * 16 * ring_of(k);
 }
 
 /* Blocks of that many threads that a multiprocessor has room for. */
@@ -93,13 +98,48 @@ static int64_t clusters_of(const cm_problem *p, const cm_knobs *k)
     return cm_min_i64(teams, INT32_MAX / k->v[CLUSTER]);
 }
 
-/* The fewest blocks to a row that leave room for a second on a multiprocessor, and twice as many. */
+/* Registers of a thread for scales and biases. */
+static int64_t factor_registers(const cm_problem *p, const cm_knobs *k)
+{
+    const int factors[] = {p->as.rows.scale, p->as.rows.bias};
+    int64_t n = 0;
+    for (int i = 0; i < CM_COUNT(factors); i++)
+        if (factors[i] >= 0 && cm_tensor_elems(p->in[factors[i]]) > 1)
+            n += (int64_t)cm_dtype_size(p->in[factors[i]]->dtype) * cm_cuda_rows_vector(p) / 4;
+    return n * vectors_of(p, k);
+}
+
+/* A ring of rows, by the fewest threads that hold scales and biases, which are not read for each row then: as much as the row itself. */
+static int ring_knobs(const cm_problem *p, cm_knobs *out)
+{
+    enum { MOST_THREADS = 512, MOST_REGISTERS = 64, MOST_RING = 6, LEAST_ROW = 16384 };
+    cm_gpu_facts facts;
+    cm_gpu_facts_of(&p->target, &facts);
+    if (is_soft(p) || p->as.rows.kind == CM_ROWS_GROUP_NORM)
+        return 0;
+    for (int threads = 256; threads <= MOST_THREADS; threads *= 2) {
+        cm_knobs k = {{threads, 1, MOST_THREADS / threads}};
+        int64_t registers = factor_registers(p, &k), row = shared_bytes(p, &k);
+        int64_t ring = (facts.shared_bytes / k.v[BLOCKS] - OWN_BYTES) / row;
+        k.v[RING] = (int)cm_min_i64(ring, MOST_RING);
+        if (row < LEAST_ROW || registers == 0 || registers > MOST_REGISTERS || ring < 2)
+            continue;
+        *out = k;
+        return 1;
+    }
+    return 0;
+}
+
+/* A ring, which is best if there are rows for several turns; the fewest blocks to a row that leave room for a second on a multiprocessor, and twice as
+ * many. */
 int cm_cuda_kept_knobs(const cm_problem *p, cm_knobs *out)
 {
     enum { MOST_TURNS = 4 };
     static const int of_soft[] = {384, 256}, of_others[] = {512, 384, 256, 128};
     const int *threads = is_soft(p) ? of_soft : of_others;
-    int n = 0, most = p->target.level >= 900 ? MOST_CLUSTER : 1, tried = 0;
+    int n = ring_knobs(p, out), most = p->target.level >= 900 ? MOST_CLUSTER : 1, tried = 0;
+    if (n > 0 && turns_of(p, out) > 1)
+        return n;
     int n_threads = is_soft(p) ? CM_COUNT(of_soft) : CM_COUNT(of_others);
     for (int cluster = 1; cluster <= most && tried < 2; cluster *= 2) {
         int before = n;
@@ -146,9 +186,13 @@ double cm_cuda_kept_cost(const cm_problem *p, const cm_knobs *k)
     double elems = (double)p->as.rows.cols / k->v[CLUSTER];
     double alone = ALONE_NS + elems * (soft ? 0.05 : 0.2) + (k->v[CLUSTER] > 2 ? CLUSTER_NS : 0);
     double fast = k->v[THREADS] * k->v[BLOCKS] < GOOD_THREADS ? 0.84 : 0.88;
+    if (k->v[RING] > 1)
+        fast = k->v[BLOCKS] > 1 ? 0.9 : 0.82;
     if (k->v[CLUSTER] > 1)
         fast *= soft ? 0.95 : k->v[CLUSTER] == 2 ? 0.98 : 0.85;
-    if (k->v[BLOCKS] == 1)
+    if (k->v[RING] > 1)
+        alone = elems * 0.25;
+    else if (k->v[BLOCKS] == 1)
         alone *= 1.5;
     double bytes = cm_cuda_rows_bytes(p) / (double)p->as.rows.rows * (double)teams;
     double memory = bytes / facts.read_gbs / fast;
@@ -176,12 +220,12 @@ cm_status cm_cuda_kept_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
                          .overlaps = true};
     cm_buf_init(&b, cx->allocator);
     cm_cuda_rows_text(&b, p, &s->args);
-    cm_buf_printf(&b,
-                  "#define THREADS %d\n#define CLUSTER %d\n#define BLOCKS %d\n#define PER %d\n"
-                  "#define WHOLE_CHANNELS %d\n#define RAGGED %d\n",
-                  k->v[THREADS], k->v[CLUSTER], k->v[BLOCKS],
-                  (int)cm_ceil_div(vectors_of(p, k), BATCHES),
-                  s->args.space % cm_cuda_rows_vector(p) == 0, s->ragged);
+    cm_buf_printf(
+        &b,
+        "#define THREADS %d\n#define CLUSTER %d\n#define BLOCKS %d\n#define PER %d\n"
+        "#define WHOLE_CHANNELS %d\n#define RAGGED %d\n#define RING %d\n#define OWN %d\n",
+        k->v[THREADS], k->v[CLUSTER], k->v[BLOCKS], (int)cm_ceil_div(vectors_of(p, k), BATCHES),
+        s->args.space % cm_cuda_rows_vector(p) == 0, s->ragged, ring_of(k), (int)vectors_of(p, k));
     CM_TRY(cm_gpu_kernel_with(cx, d, &b,
                               (cm_kernel_text){.file = "rows_kept", .entry = "rows_kept"},
                               s->grid.shared + OWN_BYTES, &s->kept));

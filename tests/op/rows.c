@@ -271,6 +271,11 @@ static void long_rows(void **state)
           -1, 1, 12);
     check("x: bf16[3,4200]\n@s = f32[4200] random 1\ny = RMSNormalization(x, @s)\nreturn y\n", 8e-3,
           -4, 4, 0);
+    check("x: f16[300,8200]\n@s = f16[8200] random 1\n@b = f16[8200] random 2\n"
+          "y = LayerNormalization(x, @s, @b)\nreturn y\n",
+          1e-3, -4, 4, 9);
+    check("x: f32[5,12292]\n@s = f32[12292] random 1\ny = RMSNormalization(x, @s)\nreturn y\n",
+          4e-6, -4, 4, 9);
     check("x: f32[9,2200]\ny = LpNormalization(x) {p=1}\nreturn y\n", 4e-6, -1e30, 1e30, 0);
     check("x: f32[9,2200]\ny = LpNormalization(x)\nreturn y\n", 4e-6, 0, 0, 0);
 }

@@ -60,6 +60,14 @@ template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16
     T v[N];
 };
 
+// Of what is held in registers: what is made from it is made anew from here on, and takes none till then.
+template <class T> DEVICE void forget(T &v)
+{
+#pragma unroll
+    for (int k = 0; k < (int)sizeof v / 4; k++)
+        asm volatile("" : "+r"(((u32 *)&v)[k]));
+}
+
 // Which channel of a group element c is in.
 DEVICE u32 over_space(const rows_args &a, u32 c)
 {

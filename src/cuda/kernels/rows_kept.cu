@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every thread has room for PER vectors in each of BATCHES batches of copies, and reads no other's: copies need no barrier. While it writes
-// the results of a row, the next one comes to take its place. A row's threads meet once, each bringing the statistics of what it keeps.
+// the results of a row, the next one comes to take its place; RING: so many rows have places of their own (OWN vectors of a thread each), and
+// scales and biases stay in registers if there are several. A row's threads meet once, each bringing the statistics of what it keeps.
 // BLOCKS of them are on a multiprocessor, so that one calculates while others read. RAGGED (softmax only): rows begin and end anywhere in
 // a vector, and results at the same place as elements; what is before the first whole vector and behind the last one, the loose elements,
 // the first threads have, one each. What rows_vectors.cuh says of other macros.
@@ -13,12 +14,17 @@
 #define SHORT 1
 #include "rows_vectors.cuh"
 #include "rows_batches.cuh"
+#if KIND == SOFTMAX || KIND == LOG_SOFTMAX
+#include "rows_soft.cuh"
+#endif
 
 enum { WARPS = THREADS / 32, PARTS = WARPS * CLUSTER };
 
-extern __shared__ uint4 kept[]; // vector j of thread t at j * THREADS + t
+extern __shared__ uint4 kept[]; // vector j of thread t at j * THREADS + t, of each row
 
-DEVICE void get_kept(int j, float *v) { get_vector<XT>(kept, (i64)(j * THREADS + (int)threadIdx.x) * VECTOR, v); }
+// Where this thread's vectors of the row at place `slot` are.
+DEVICE uint4 *own_place(int slot) { return kept + (RING > 1 ? slot * (OWN * THREADS) : 0) + threadIdx.x; }
+DEVICE void get_kept(const uint4 *from, int j, float *v) { get_vector<XT>(from + j * THREADS, 0, v); }
 
 // What a thread has of a row: `own` vectors from x on (NULL: there is no row), the first of all vectors `head` elements behind the row's
 // begin, and the loose element at `loose` (-1: none).
@@ -52,11 +58,25 @@ DEVICE float loose_of(const share &s, int t)
 }
 
 // Vector j sets out, to where what was there has been read.
-DEVICE void fetch(const share &s, int j)
+DEVICE void fetch(const uint4 *to, const share &s, int j)
 {
     asm volatile("" ::: "memory");
     if (s.x && j < s.own)
-        copy16(shared_address(kept) + (j * THREADS + threadIdx.x) * 16, s.x + j * (TEAM * VECTOR), true);
+        copy16(shared_address(to) + j * (THREADS * 16), s.x + j * (TEAM * VECTOR), true);
+}
+
+// Behind what has set out of batch g, and before it is read: of a ring, a row is one group of copies.
+DEVICE void end_batch(int g)
+{
+    if (RING == 1 || g == BATCHES - 1)
+        copies_end_group();
+}
+DEVICE void await_batch(int g)
+{
+    if (RING == 1)
+        wait_for_batch(g);
+    else if (g == 0)
+        copies_wait<RING - 1>();
 }
 
 // This thread's vectors, and those of batch g.
@@ -88,46 +108,17 @@ template <class T> DEVICE const T *meet(const T &of_warp, int turn)
     return parts[turn];
 }
 
+// Scales and biases of a thread's vectors.
+struct all_factors {
+#if RING > 1
+    factors of[PER * BATCHES];
+#endif
+};
+
 #if KIND == SOFTMAX || KIND == LOG_SOFTMAX
 
-// What exponentials are taken about, made from the largest element, and these. Of float16 it is in units of log 2, so that a product and a
-// sum are one instruction: what it is rounded by is the same for all that are taken about it, and their ratios do not change.
-template <class T> struct powers {
-    static INLINE float base(float most) { return most; }
-    static INLINE float of(float v, float base) { return exp_of(v - base); }
-    static INLINE float between(float base, float other) { return exp_of(base - other); }
-};
-#if KIND == SOFTMAX
-template <> struct powers<f16> {
-    static INLINE float two_to(float v)
-    {
-        float r;
-        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
-        return r;
-    }
-    static INLINE float base(float most) { return most * 1.4426950408889634f; }
-    static INLINE float of(float v, float base) { return two_to(fmaf(v, 1.4426950408889634f, -base)); }
-    static INLINE float between(float base, float other) { return two_to(base - other); }
-};
-#endif
-typedef powers<XT> power;
-
-// What exponentials of some elements are taken about, and their sum.
-struct soft {
-    float base, sum;
-#if CLUSTER > 1
-    INLINE void send(u32 at, u32 rank) const
-    {
-        store_cluster(at, rank, base);
-        store_cluster(at + 4, rank, sum);
-    }
-#endif
-    // The sum, about another one: there may be nothing, or only -inf.
-    INLINE float about(float other) const { return base == other ? sum : sum * power::between(base, other); }
-};
-
 // As vectors come.
-DEVICE soft soft_of_thread(int own, float loose)
+DEVICE soft soft_of_thread(const uint4 *from, int own, float loose)
 {
     soft s = {power::base(fmaxf(loose, -INFINITE)), 0}; // of numbers
     if (RAGGED)
@@ -135,11 +126,11 @@ DEVICE soft soft_of_thread(int own, float loose)
     float v[VECTOR];
 #pragma unroll
     for (int g = 0; g < BATCHES; g++) {
-        wait_for_batch(g);
+        await_batch(g);
         OWN_OF_BATCH(g)
         {
             float here = -INFINITE;
-            get_kept(j, v);
+            get_kept(from, j, v);
             for (int i = 0; i < VECTOR; i++)
                 here = fmaxf(here, v[i]);
             here = power::base(here);
@@ -172,14 +163,14 @@ DEVICE soft soft_of_row(const soft &s, int turn)
 
 DEVICE float result_of(const rows_args &a, const row_places &p, const soft &s, float factor, int c, float v)
 {
-    return finish(a, p.operands, c, 0, KIND == SOFTMAX ? power::of(v, s.base) * factor : v - s.base - factor);
+    return finish(a, p.operands, c, 0, soft_result(v, s.base, factor));
 }
 
-DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, const share &next, float loose, int t, int turn)
+DEVICE void do_row(const rows_args &a, const row_places &p, const uint4 *at, const share &here, const share &next, float loose, const all_factors &, int t, int turn)
 {
     const int own = here.own;
-    const soft s = soft_of_row(soft_of_thread(own, loose), turn);
-    const float factor = KIND == SOFTMAX ? 1.0f / s.sum : logf(s.sum);
+    const soft s = soft_of_row(soft_of_thread(at, own, loose), turn);
+    const float factor = soft_factor(s.sum);
     float v[VECTOR];
 #pragma unroll
     for (int g = 0; g < BATCHES; g++) {
@@ -187,14 +178,14 @@ DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, c
         {
             if (j < own) {
                 const int first = head_of(here) + (j * TEAM + t) * VECTOR;
-                get_kept(j, v);
+                get_kept(at, j, v);
                 for (int i = 0; i < VECTOR; i++)
                     v[i] = result_of(a, p, s, factor, first + i, v[i]);
                 put_vector<YT>(a.y, p.y + first, v);
             }
-            fetch(next, j);
+            fetch(at, next, j);
         }
-        copies_end_group();
+        end_batch(g);
     }
     if (RAGGED && here.loose >= 0)
         ((YT *)a.y)[p.y + here.loose] = from_float<YT>(result_of(a, p, s, factor, here.loose, loose));
@@ -223,17 +214,17 @@ struct moments {
 
 // Of what this thread keeps, as vectors come: a few streams, each about its first element. They are so short that squares about that
 // tell those about the mean well.
-DEVICE moments moments_of_thread(int own)
+DEVICE moments moments_of_thread(const uint4 *at, int own)
 {
     enum { STREAMS = 4, EACH = VECTOR / STREAMS };
     moments m = {0, 0, (float)(own * VECTOR)};
     float v[VECTOR], first[STREAMS] = {}, sum[STREAMS] = {}, square[STREAMS] = {};
 #pragma unroll
     for (int g = 0; g < BATCHES; g++) {
-        wait_for_batch(g);
+        await_batch(g);
         OWN_OF_BATCH(g)
         {
-            get_kept(j, v);
+            get_kept(at, j, v);
             for (int i = 0; CENTERED && j == 0 && i < STREAMS; i++)
                 first[i] = v[i];
             for (int i = 0; i < VECTOR; i++) {
@@ -255,9 +246,9 @@ DEVICE moments moments_of_thread(int own)
     return m;
 }
 
-DEVICE moments moments_of_row(const rows_args &a, int own, int turn)
+DEVICE moments moments_of_row(const rows_args &a, const uint4 *at, int own, int turn)
 {
-    const moments m = moments_of_thread(own);
+    const moments m = moments_of_thread(at, own);
     moments all = {0, 0, over_lanes<plus>(m.n)};
     if (CENTERED)
         all.mean = over_lanes<plus>(m.mean * m.n) / (all.n > 0 ? all.n : 1);
@@ -276,10 +267,10 @@ DEVICE moments moments_of_row(const rows_args &a, int own, int turn)
     return all;
 }
 
-DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, const share &next, float, int t, int turn)
+DEVICE void do_row(const rows_args &a, const row_places &p, const uint4 *at, const share &here, const share &next, float, const all_factors &held, int t, int turn)
 {
     const int own = here.own;
-    const moments m = moments_of_row(a, own, turn);
+    const moments m = moments_of_row(a, at, own, turn);
     const bool slow = out_of_range(m.square, a.epsilon);
     const float center = (float)m.mean, shift = (float)(m.mean - center);
     const float factor = factor_of(deviation_of(a, m.square));
@@ -287,22 +278,28 @@ DEVICE void do_row(const rows_args &a, const row_places &p, const share &here, c
         do_row_in_double(a, p.row, t, true);
     else
         store_stats(a, p.row, t, m.mean, factor);
+    enum { AT_ONCE = RING > 1 ? BATCHES : 1 };
     float v[VECTOR];
-#pragma unroll 1
+#pragma unroll AT_ONCE
     for (int g = 0; g < BATCHES; g++) {
         OF_BATCH(g)
         {
             if (j < own && !slow) {
                 factors f;
-                get_kept(j, v);
+                get_kept(at, j, v);
+#if RING > 1
+                f = held.of[j];
+                forget(f);
+#else
                 load_factors(a, t, j, f);
+#endif
                 for (int i = 0; i < VECTOR; i++)
                     v[i] -= center;
                 normalise(a, p, t, j, shift, factor, f, v);
             }
-            fetch(next, j);
+            fetch(at, next, j);
         }
-        copies_end_group();
+        end_batch(g);
     }
 }
 #endif
@@ -317,20 +314,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) rows_kept(const __
     const i64 teams = gridDim.x / CLUSTER;
     i64 row = blockIdx.x / CLUSTER;
     wait_for_predecessor();
+    all_factors held;
+#if RING > 1
+#pragma unroll
+    for (int j = 0; j < PER * BATCHES; j++)
+        load_factors(a, t, j, held.of[j]);
+#endif
     share here = share_of(a, row, t);
 #pragma unroll
-    for (int g = 0; g < BATCHES; g++) {
-        OF_BATCH(g) fetch(here, j);
-        copies_end_group();
+    for (int r = 0; r < RING; r++) {
+        const share s = share_of(a, row + r * teams, t);
+#pragma unroll
+        for (int g = 0; g < BATCHES; g++) {
+            OF_BATCH(g) fetch(own_place(r), s, j);
+            end_batch(g);
+        }
     }
     float loose = loose_of(here, t);
-    for (; row < a.rows; row += teams, turn ^= 1) {
-        const share next = share_of(a, row + teams, t);
+    for (int slot = 0; row < a.rows; row += teams, turn ^= 1) {
+        const share next = share_of(a, row + RING * teams, t);
         const float loose_next = loose_of(next, t);
         row_places p;
         find_row(a, row, p);
-        do_row(a, p, here, next, loose, t, turn);
-        here = next;
+        do_row(a, p, own_place(slot), here, next, loose, held, t, turn);
+        here = RING > 1 ? share_of(a, row + teams, t) : next;
+        slot = slot + 1 < RING ? slot + 1 : 0;
         loose = loose_next;
     }
 }

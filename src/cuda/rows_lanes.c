@@ -3,7 +3,7 @@
 #include "base/size.h"
 #include "cuda/rows.h"
 
-enum { WARPS = 8, MOST_WAYS = 64, MOST_HELD = 64, MOST_HELD_BYTES = 128 };
+enum { WARPS = 8, MOST_WAYS = 64, MOST_HELD = 64, MOST_HELD_BYTES = 256 };
 /* Knob 0: threads of a warp along neighbours; 1: warps that share rows; 2: neighbours of a thread. */
 enum { ACROSS, DEEP, SIDE };
 enum {
@@ -89,8 +89,8 @@ int cm_cuda_lanes_side(const cm_problem *p, cm_rows_args *a)
 /* As many neighbours as fit, ways within a warp where those are enough. */
 int cm_cuda_lanes_knobs(const cm_problem *p, cm_knobs *out)
 {
-    enum { MOST_SETTINGS = 3 };
-    static const int shapes[][2] = {{4, 1}, {8, 1}, {8, 2}, {32, 8}, {8, 4}, {8, 8}, {4, 8}};
+    enum { MOST_SETTINGS = 2 };
+    static const int shapes[][2] = {{8, 1}, {4, 1}, {8, 4}, {8, 8}, {4, 8}};
     cm_rows_args a;
     int n = 0;
     (void)cm_cuda_rows_place(p, lane_axis(p), &a);
@@ -111,6 +111,20 @@ static int64_t tiles_of(const cm_rows_args *a, const cm_knobs *k)
     return a->rows * cm_ceil_div(a->lanes, tile);
 }
 
+/* Of the memory's rate, what copies of elements that are held reach. As measured (H200). */
+static double speed_of(const cm_problem *p, const cm_knobs *k, const cm_rows_args *a, int held)
+{
+    enum { SECTOR = 32, GOOD = 160, MORE = 48 }; /* bytes; of a thread */
+    int64_t size = (int64_t)cm_dtype_size(p->in[0]->dtype);
+    int64_t line = (int64_t)k->v[ACROSS] * (WARPS / k->v[DEEP]) * k->v[SIDE] * size;
+    double fast = k->v[DEEP] == 1 ? 0.92 : 0.84, bytes = (double)(held * k->v[SIDE] * size);
+    if (k->v[DEEP] > 1 && held && bytes < GOOD) /* threads meet for little */
+        fast *= (bytes + MORE) / (GOOD + MORE);
+    if (a->lanes * size % SECTOR != 0 || line < SECTOR)
+        fast *= (double)line / (double)(line + SECTOR);
+    return fast;
+}
+
 double cm_cuda_lanes_cost(const cm_problem *p, const cm_knobs *k)
 {
     cm_gpu_facts facts;
@@ -123,7 +137,7 @@ double cm_cuda_lanes_cost(const cm_problem *p, const cm_knobs *k)
     int64_t line = k->v[ACROSS] * (WARPS / k->v[DEEP]) * k->v[SIDE];
     double filled = (double)a.lanes / (double)(cm_ceil_div(a.lanes, line) * line);
     double used = (double)tiles_of(&a, k) * WARPS / (facts.multiprocessors * 24.0);
-    double fast = (k->v[DEEP] > 1 ? 0.75 : 0.85) * filled * (used < 1 ? used : 1);
+    double fast = speed_of(p, k, &a, held) * filled * (used < 1 ? used : 1);
     double times = (held ? 1 : 3.4) * (a.at_y.side != 1 ? 4 : 1);
     double alone = 2 * READ_NS + each * (held ? 20 : walks * WALK_NS);
     double memory = cm_cuda_rows_bytes(p) * times / facts.read_gbs / fast;

@@ -299,7 +299,8 @@ static void large_groups(void **state)
           -1e30, 1e30, 0);
 }
 
-/* Kept by a block or a cluster of them: all neighbours or a slab, ways that have nothing, the last slab cut. */
+/* Kept by a block or a cluster of them: all neighbours, in vectors that lie in two elements' too, or a slab; threads that have nothing, the last
+ * slab cut; more slabs than blocks. */
 static void long_rows_side_by_side(void **state)
 {
     (void)state;
@@ -311,6 +312,14 @@ static void long_rows_side_by_side(void **state)
     check("x: f16[2,700,196]\ny = Softmax(x) {axis=1}\nreturn y\n", 1e-3, -4, 4, 3000);
     check("x: bf16[1,130,578]\ny = LogSoftmax(x) {axis=1}\nreturn y\n", 8e-3, -4, 4, 0);
     check("x: f16[1,60,2,344]\ny = Softmax(x) {axis=1}\nreturn y\n", 1e-3, -4, 4, 0);
+    check("x: f16[3,1000,49]\ny = Softmax(x) {axis=1}\nreturn y\n", 1e-3, -4, 4, 5000);
+    check("x: f16[2,136,49]\n@e = f16[136,49] random 3\n"
+          "y = LogSoftmax(x | @e) {axis=1} then \"mul x $0\"\nreturn y\n",
+          1e-3, -4, 4, 0);
+    check("x: bf16[2,48,6]\ny = Softmax(x) {axis=1}\nreturn y\n", 8e-3, -4, 4, 20);
+    check("x: f32[2,1040,3]\ny = LogSoftmax(x) {axis=1}\nreturn y\n", 4e-6, -90, 90, 100);
+    check("x: f32[1,40,130]\ny = Softmax(x) {axis=1}\nreturn y\n", 4e-6, -90, 90, 50);
+    check("x: f16[1100,33,16]\ny = Softmax(x) {axis=1}\nreturn y\n", 1e-3, -4, 4, 9000);
 }
 
 #define AFFINE_HALVES(n) "@s = f16[" #n "] random 1\n@b = f16[" #n "] random 2\n"

@@ -185,7 +185,7 @@ DEVICE void do_lane(const rows_args &a, const lane &l, const some *v, int &turn)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS) rows_lanes(const __grid_constant__ rows_args a)
+extern "C" __global__ void __launch_bounds__(32 * WARPS, HELD * SIDE * sizeof(XT) > 128 ? 2 : 1) rows_lanes(const __grid_constant__ rows_args a)
 {
     const i64 blocks = (a.lanes + TILE - 1) / TILE;
     const int warp = threadIdx.x / 32, at = threadIdx.x % 32;

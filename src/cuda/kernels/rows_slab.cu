@@ -1,90 +1,78 @@
-// rows_slab.cu -- softmax of rows that lie side by side, in slabs: CLUSTER blocks keep WIDTH neighbours of all elements in shared memory.
+// rows_slab.cu -- softmax of rows that lie side by side, in slabs: CLUSTER blocks have WIDTH neighbours of all elements.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Block r of a cluster has elements [r * part, (r + 1) * part) of the rows. A thread has SIDE neighbours of every WAYS-th of them and reads
-// no other's: copies need no barrier. The largest elements and sums of a block's ways meet in its memory, those of blocks in that of all.
+// Block r of a cluster has elements [r * part, (r + 1) * part) of the rows. A thread has HELD vectors of SIDE neighbours at most, all of the same
+// neighbours: those of every WAYS-th element. A slab that is all neighbours there are goes on from element to element, and a vector may
+// lie in two of them. Vectors are read from registers, while those of the next slab come to the thread's own places in shared memory: copies
+// need no barrier. What threads found of their neighbours meets in the block's memory, then in that of all blocks. Threads SPAN apart have the
+// same neighbours; where that divides a warp, WARP_WAYS of them meet there first. TOLD: softs of a neighbour that then meet in a block; HELPERS
+// threads join them. COPY: bytes of a vector.
 #include "common.cuh"
 #include "rows.cuh"
+#include "rows_soft.cuh"
 
-enum { SPAN = WIDTH / SIDE, WAYS = THREADS / SPAN };
+enum {
+    USED = THREADS / SPAN * SPAN, // threads that have something
+    WAYS = USED * SIDE / WIDTH,
+    PARTS = CLUSTER * HELPERS,
+};
 typedef vec<XT, SIDE> some;
-
-extern __shared__ uint4 kept[]; // what element j * WAYS + way has of thread t at j * THREADS + t, of SIDE elements each
+typedef vec<float, SIDE> floats;
 
 #define EACH _Pragma("unroll") for (int i = 0; i < SIDE; i++)
+#define EACH_HELD _Pragma("unroll") for (int j = 0; j < HELD; j++)
 
-// The largest of some elements and the sum of exponentials of distances from it.
-struct soft {
-    float most, sum;
-};
-// The sum, about another one: there may be nothing, or only -inf.
-DEVICE float sum_about(soft s, float other) { return s.most == other ? s.sum : s.sum * exp_of(s.most - other); }
+// The shared memory of a block. Bases and sums of n * WIDTH softs are apart.
+extern __shared__ uint4 kept[]; // vector j of thread t at j * THREADS + t, of SIDE elements each
+DEVICE float *told() { return (float *)((some *)kept + HELD * THREADS); }                  // [2][TOLD][WIDTH]
+DEVICE float *parts(int turn) { return told() + (TOLD + turn * PARTS) * (2 * WIDTH); }     // [2][PARTS][WIDTH]
+DEVICE float *of_all() { return parts(2); }                                                // [2][WIDTH]
 
-template <int N> DEVICE soft join(const soft *from, int apart, int n)
+// N softs of one neighbour, `apart` from each other; sums are `sums` behind bases. The first n are there.
+template <int N> DEVICE soft join(const float *from, int apart, int sums, int n)
 {
+    enum { UNROLLED = N < 16 ? N : 16 };
     soft all = {-INFINITE, 0};
-#pragma unroll N
-    for (int w = 0; w < n; w++)
-        all.most = fmaxf(all.most, from[w * apart].most);
-#pragma unroll N
-    for (int w = 0; w < n; w++)
-        all.sum += sum_about(from[w * apart], all.most);
+#pragma unroll UNROLLED
+    for (int w = 0; w < N; w++)
+        if (w < n)
+            all.base = fmaxf(all.base, from[w * apart]);
+#pragma unroll UNROLLED
+    for (int w = 0; w < N; w++)
+        if (w < n)
+            all.sum += soft{from[w * apart], from[w * apart + sums]}.about(all.base);
     return all;
 }
 
-DEVICE void copy_some(u32 to, const void *from)
+// Of this thread's neighbours, from those of its ways in a warp.
+DEVICE void tell(const floats &base, const floats &sum)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(sizeof(some)));
+    float *to = told() + threadIdx.x / 32 * (32 / WARP_WAYS) * SIDE + threadIdx.x % (32 / WARP_WAYS) * SIDE;
+    if (threadIdx.x < USED && threadIdx.x % 32 < 32 / WARP_WAYS) {
+        *(floats *)to = base;
+        *(floats *)(to + TOLD * WIDTH) = sum;
+    }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) rows_slab(const __grid_constant__ rows_args a)
+DEVICE void put_soft(float *to, int sums, const soft &s) { to[0] = s.base, to[sums] = s.sum; }
+
+// From what threads told to what results are made of. Slabs take turns at two places of parts, so that one barrier of the cluster each is
+// enough.
+DEVICE void meet(int rank, int turn)
 {
-    __shared__ soft of_ways[WAYS][WIDTH], of_blocks[CLUSTER][WIDTH], of_all[WIDTH];
-    const int way = threadIdx.x / SPAN, at = threadIdx.x % SPAN * SIDE;
-    const u32 slabs = (u32)((a.lanes + WIDTH - 1) / WIDTH), unit = blockIdx.x / CLUSTER;
-#if CLUSTER > 1
-    const int rank = (int)rank_in_cluster();
-    cluster_barrier(); // all blocks are there to be written to
-#else
-    const int rank = 0;
-#endif
-    const i64 row = unit / slabs, index = (i64)(unit % slabs) * WIDTH + at;
-    const int first = rank * (int)a.part, end = first + (int)a.part < (int)a.cols ? first + (int)a.part : (int)a.cols;
-    const int left = end - first - way;
-    const int n = way < WAYS && index < a.lanes && left > 0 ? (left + WAYS - 1) / WAYS : 0;
-    const XT *x = (const XT *)a.x + place_of(a, a.at_x, row) + index + (i64)(first + way) * a.at_x.col;
-    YT *y = (YT *)a.y + place_of(a, a.at_y, row) + index + (i64)(first + way) * a.at_y.col;
-    const some *own = (const some *)kept + threadIdx.x;
-    float most[SIDE], sum[SIDE];
-    wait_for_predecessor();
-    EACH most[i] = -INFINITE, sum[i] = 0;
-    {
-        const u32 to = shared_address(own);
-        const i64 apart = WAYS * a.at_x.col;
-#pragma unroll 8
-        for (int j = 0; j < n; j++)
-            copy_some(to + j * (THREADS * (u32)sizeof(some)), x + j * apart);
-        copies_end_group();
-        copies_wait<0>();
-    }
-#pragma unroll 4
-    for (int j = 0; j < n; j++)
-        EACH most[i] = fmaxf(most[i], to_float(own[j * THREADS].v[i]));
-#pragma unroll 4
-    for (int j = 0; j < n; j++)
-        EACH sum[i] += exp_of(to_float(own[j * THREADS].v[i]) - (most[i] == -INFINITE ? 0.0f : most[i]));
-    if (way < WAYS)
-        EACH of_ways[way][at + i] = {most[i], sum[i]};
+    enum { MOST = (TOLD + HELPERS - 1) / HELPERS };
     __syncthreads();
-    for (int c = threadIdx.x; c < WIDTH; c += THREADS) {
-        const soft s = join<4>(&of_ways[0][c], WIDTH, WAYS);
+    for (int c = threadIdx.x; c < WIDTH * HELPERS; c += THREADS) {
+        const int helper = c / WIDTH, at = c % WIDTH;
+        const soft s = join<MOST>(told() + helper * WIDTH + at, HELPERS * WIDTH, TOLD * WIDTH, (TOLD - helper + HELPERS - 1) / HELPERS);
+        float *to = parts(turn) + (rank * HELPERS + helper) * WIDTH + at;
 #if CLUSTER > 1
         for (u32 r = 0; r < CLUSTER; r++) {
-            store_cluster(shared_address(&of_blocks[rank][c].most), r, s.most);
-            store_cluster(shared_address(&of_blocks[rank][c].sum), r, s.sum);
+            store_cluster(shared_address(to), r, s.base);
+            store_cluster(shared_address(to + PARTS * WIDTH), r, s.sum);
         }
 #else
-        of_blocks[0][c] = s;
+        put_soft(to, PARTS * WIDTH, s);
 #endif
     }
 #if CLUSTER > 1
@@ -93,24 +81,123 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) rows_slab(const __
     __syncthreads();
 #endif
     for (int c = threadIdx.x; c < WIDTH; c += THREADS) {
-        soft s = join<CLUSTER>(&of_blocks[0][c], WIDTH, CLUSTER);
-        s.sum = KIND == SOFTMAX ? 1.0f / s.sum : logf(s.sum);
-        of_all[c] = s;
+        soft s = join<PARTS>(parts(turn) + c, WIDTH, PARTS * WIDTH, PARTS);
+        s.sum = soft_factor(s.sum);
+        put_soft(of_all() + c, WIDTH, s);
     }
     __syncthreads();
-    if (n == 0)
-        return;
-    operand_places o;
-    find_operands(a, row, o);
-    EACH most[i] = of_all[at + i].most, sum[i] = of_all[at + i].sum;
-#pragma unroll 4
-    for (int j = 0; j < n; j++) {
-        const some v = own[j * THREADS];
-        vec<YT, SIDE> to;
-        EACH {
-            const float d = to_float(v.v[i]) - most[i];
-            to.v[i] = from_float<YT>(finish(a, o, first + way + j * WAYS, index + i, KIND == SOFTMAX ? exp_of(d) * sum[i] : d - sum[i]));
+}
+
+// Where a slab is: its row of neighbours, and the first of these. A thread's vectors begin at neighbour `at` of element `first`, counted from
+// the block's first one, which is `begin`.
+struct slab {
+    i64 row, index;
+};
+DEVICE slab slab_of(const rows_args &a, i64 unit)
+{
+    const u32 slabs = (u32)((a.lanes + WIDTH - 1) / WIDTH);
+    return {unit / slabs, unit % slabs * WIDTH};
+}
+DEVICE i64 first_of(const rows_args &a, const rows_place &p, const slab &s, int begin)
+{
+    const int at = threadIdx.x * SIDE % WIDTH, first = threadIdx.x * SIDE / WIDTH;
+    return place_of(a, p, s.row) + s.index + at + (begin + first) * p.col;
+}
+DEVICE bool has_neighbours(const rows_args &a, const slab &s) { return s.index + threadIdx.x * SIDE % WIDTH < a.lanes; }
+
+DEVICE void fetch(const rows_args &a, i64 unit, int begin, int n)
+{
+    const u32 to = shared_address((const some *)kept + threadIdx.x);
+    const slab s = slab_of(a, unit);
+    const XT *x = (const XT *)a.x + first_of(a, a.at_x, s, begin);
+    const i64 step = WAYS * a.at_x.col;
+    asm volatile("" ::: "memory");
+    if (unit < a.units && has_neighbours(a, s))
+        EACH_HELD if (j < n)
+        {
+#if COPY == 16
+            copy16(to + j * (THREADS * COPY), x + j * step, true);
+#else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to + j * (THREADS * COPY)), "l"(x + j * step), "n"(COPY));
+#endif
         }
-        *(vec<YT, SIDE> *)(y + (i64)(j * WAYS) * a.at_y.col) = to;
+    copies_end_group();
+}
+
+// Over the ways of a warp, of each neighbour.
+template <class Op> DEVICE void over_ways(floats &v)
+{
+#pragma unroll
+    for (int o = 32 / WARP_WAYS; o < 32; o *= 2)
+        EACH v.v[i] = Op::of(v.v[i], __shfl_xor_sync(~0u, v.v[i], o));
+}
+
+DEVICE void put_results(const rows_args &a, i64 unit, some *v, int begin, int n)
+{
+    const slab s = slab_of(a, unit);
+    float base[SIDE], factor[SIDE];
+    operand_places o;
+    find_operands(a, s.row, o);
+    EACH {
+        const float *from = of_all() + (threadIdx.x * SIDE + i) % WIDTH;
+        base[i] = from[0], factor[i] = from[WIDTH];
+    }
+    YT *y = (YT *)a.y + first_of(a, a.at_y, s, begin);
+    const i64 step = WAYS * a.at_y.col;
+    if (!has_neighbours(a, s))
+        return;
+    EACH_HELD if (j < n)
+    {
+        vec<YT, SIDE> to;
+        forget(v[j]);
+        EACH {
+            const int e = threadIdx.x * SIDE + i;
+            const float r = soft_result(to_float(v[j].v[i]), base[i], factor[i]);
+            to.v[i] = from_float<YT>(finish(a, o, begin + e / WIDTH + j * WAYS, s.index + e % WIDTH, r));
+        }
+        *(vec<YT, SIDE> *)(y + j * step) = to;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) rows_slab(const __grid_constant__ rows_args a)
+{
+#if CLUSTER > 1
+    const int rank = (int)rank_in_cluster();
+    cluster_barrier(); // all blocks are there to be written to
+#else
+    const int rank = 0;
+#endif
+    const int begin = rank * (int)a.part, end = begin + (int)a.part < (int)a.cols ? begin + (int)a.part : (int)a.cols;
+    const int left = (end - begin) * WIDTH - (int)threadIdx.x * SIDE;
+    const int n = threadIdx.x < USED && left > 0 ? (left + USED * SIDE - 1) / (USED * SIDE) : 0;
+    const i64 teams = gridDim.x / CLUSTER;
+    some *own = (some *)kept + threadIdx.x;
+    int turn = 0;
+    EACH_HELD if (j >= n) EACH own[j * THREADS].v[i] = from_float<XT>(-INFINITE);
+    wait_for_predecessor();
+    i64 unit = blockIdx.x / CLUSTER;
+    fetch(a, unit, begin, n);
+    for (; unit < a.units; unit += teams, turn ^= 1) {
+        some v[HELD];
+        floats base, sum;
+        EACH base.v[i] = -INFINITE, sum.v[i] = 0;
+        copies_wait<0>();
+        EACH_HELD
+        {
+            v[j] = own[j * THREADS];
+            EACH base.v[i] = fmaxf(base.v[i], to_float(v[j].v[i]));
+        }
+        fetch(a, unit + teams, begin, n);
+        over_ways<larger>(base);
+        EACH base.v[i] = power::base(base.v[i]);
+        EACH_HELD
+        {
+            forget(v[j]);
+            EACH sum.v[i] += power::of(to_float(v[j].v[i]), base.v[i] == -INFINITE ? 0.0f : base.v[i]);
+        }
+        over_ways<plus>(sum);
+        tell(base, sum);
+        meet(rank, turn);
+        put_results(a, unit, v, begin, n);
     }
 }

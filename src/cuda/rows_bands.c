@@ -49,6 +49,12 @@ static int64_t blocks_of(const cm_problem *p, const cm_rows_args *a)
     return cm_min_i64(facts.multiprocessors, a->units);
 }
 
+/* Is each vector of one group? */
+static bool has_whole_vectors(const cm_problem *p, const cm_rows_args *a)
+{
+    return a->channels / a->groups % cm_cuda_groups_width(p) == 0;
+}
+
 /* Of so many units, with what else a block keeps: kernels/rows_bands.cu, desk. */
 static int64_t shared_bytes(const cm_problem *p, const cm_knobs *k, const cm_rows_args *a)
 {
@@ -102,17 +108,18 @@ static bool settle(const cm_problem *p, cm_knobs *k)
 
 int cm_cuda_bands_knobs(const cm_problem *p, cm_knobs *out)
 {
-    /* More threads have too few registers for groups that end within vectors; wider bands leave too little room for others. */
-    enum { MAIN_THREADS = 384, VECTORS = 4, WIDE = 49152, NARROW = 24576 };
+    /* Threads have too few registers for groups that end within vectors if they are more; wider bands leave too little room for others. */
+    enum { MANY = 512, FEWER = 384, VECTORS = 4, WIDE = 49152, NARROW = 24576 };
     cm_rows_args a;
     int n = 0;
     (void)place(p, &a);
     int wide = lanes_within(p, &a, WIDE), narrow = lanes_within(p, &a, NARROW);
-    cm_knobs k = {{MAIN_THREADS, VECTORS, 0, 0, wide}};
+    cm_knobs k = {{FEWER, VECTORS, 0, 0, wide}};
     if (settle(p, &k))
         out[n++] = k;
-    k.v[LANES] = narrow;
-    if (narrow != wide && settle(p, &k))
+    bool whole = has_whole_vectors(p, &a);
+    k = (cm_knobs){{whole ? MANY : FEWER, VECTORS, 0, 0, narrow}};
+    if ((whole || narrow != wide) && settle(p, &k))
         out[n++] = k;
     return n;
 }
@@ -149,7 +156,7 @@ size_t cm_cuda_bands_workspace(const cm_problem *p, const cm_knobs *k)
 /* Each unit and each band cost a block something beside what passes through memory. As measured (H200), within a fifth. */
 double cm_cuda_bands_cost(const cm_problem *p, const cm_knobs *k)
 {
-    enum { BEGIN_NS = 8000, UNIT_NS = 420, BAND_NS = 630 };
+    enum { BEGIN_NS = 8000, UNIT_NS = 420, BAND_NS = 630, OF_WHOLE = 2 };
     cm_rows_args a;
     cm_gpu_facts facts;
     cm_gpu_facts_of(&p->target, &facts);
@@ -158,7 +165,8 @@ double cm_cuda_bands_cost(const cm_problem *p, const cm_knobs *k)
     double steps = (double)cm_ceil_div(a.units, blocks_of(p, &a));
     double bands = fmin(steps, (double)(a.units / a.parts));
     double memory = cm_cuda_rows_bytes(p) / facts.read_gbs / 1.05;
-    return facts.launch_ns + BEGIN_NS + steps * UNIT_NS + bands * BAND_NS + memory;
+    double beside = (steps * UNIT_NS + bands * BAND_NS) / (has_whole_vectors(p, &a) ? OF_WHOLE : 1);
+    return facts.launch_ns + BEGIN_NS + beside + memory;
 }
 
 cm_status cm_cuda_bands_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,

@@ -225,6 +225,8 @@ static double cost(const cm_problem *p, const cm_knobs *k)
         bytes += apart ? elems * (double)cm_min_i64(step, SECTOR) / 2 : 0;
         if (f.tiled && size <= 2) /* through the tiles by narrow words */
             bytes += elems * (double)size * (size == 1 ? 4.7 : f.word == size ? 2 : 0.4);
+        if (f.tiled && size > 2 && (f.rows * size | f.cols * size) % SECTOR != 0)
+            bytes += elems * (double)size * 0.7;
         work += f.tiled ? 0 : (double)f.units * (f.rank * AXIS_WORK + WORD_WORK);
     }
     double memory = cm_gpu_stream_ns(&p->target, bytes);
@@ -420,6 +422,7 @@ const cm_tactic cm_cuda_move_tactics[] = {
     {.name = "cuda_turn",
      .level = 750,
      .reject = cm_cuda_turn_reject,
+     .knobs = cm_cuda_turn_knobs,
      .cost = cm_cuda_turn_cost,
      .ready = cm_cuda_turn_ready,
      .run = cm_cuda_turn_run},

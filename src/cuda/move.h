@@ -31,6 +31,7 @@ cm_status cm_cuda_pad_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_
 cm_status cm_cuda_pad_run(const cm_run *r) CM_MUST_USE;
 
 const char *cm_cuda_turn_reject(const cm_problem *p);
+int cm_cuda_turn_knobs(const cm_problem *p, cm_knobs *out);
 double cm_cuda_turn_cost(const cm_problem *p, const cm_knobs *k);
 cm_status cm_cuda_turn_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                              const cm_knobs *k, const void **state) CM_MUST_USE;

@@ -1,8 +1,9 @@
 /* turn.c -- MOVE, as Transpose has it: two axes change places, one of them of a few elements (planes to pixels and back),
- * or both long, of elements of one or two bytes.
+ * or both long.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Both sides are read and written by whole vectors; elements change places in registers. */
+ * Both sides are read and written by whole vectors; elements change places in registers, or on their way out of shared memory
+ * where lines begin anywhere (RAGGED). */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,11 +30,15 @@ typedef struct {
 } header;
 
 typedef struct {
-    cm_gpu_moved m; /* the other axes */
-    int planes;     /* 0: bytes */
-    bool into_pixels, ragged;
+    cm_gpu_moved m;          /* the other axes */
+    int planes;              /* 0: bytes */
+    bool into_pixels, whole; /* whole: of vectors */
     int64_t tile, tile_rows;
 } form;
+
+/* Ragged tiles: knob 0: bytes of a line along the input, 1: columns, 2: what words of the output are aligned to, 3: blocks of a
+ * multiprocessor. 0: whole vectors, or planes. */
+enum { LINE_BYTES, COLS, ALIGN, BLOCKS };
 
 typedef struct {
     const cm_kernel *kernel;
@@ -91,10 +96,23 @@ static bool take_tiles(form *f, int64_t size)
     all |= m->from_col | m->to_row;
     for (int a = 0; a < m->rank; a++)
         all |= m->from[a] | m->to[a];
-    f->ragged = all % VECTOR != 0;
-    f->tile = f->ragged ? TILE_BYTES / size : TILE_BYTES; /* whole ones of two bytes: two tiles */
-    f->tile_rows = TILE_BYTES / size;
-    return !f->ragged || size == 1; /* others are quicker element by element */
+    f->whole = all % VECTOR == 0;
+    return true;
+}
+
+static void cut(form *f, int64_t size, const cm_knobs *k)
+{
+    if (f->planes)
+        f->tile = CM_GPU_THREADS * ((f->planes <= WIDE_PLANES ? VECTOR : VECTOR / 2) / size);
+    else if (k->v[LINE_BYTES])
+        f->tile = k->v[COLS];
+    else
+        f->tile = TILE_BYTES; /* of two bytes: two tiles */
+    f->tile_rows = k->v[LINE_BYTES] ? k->v[LINE_BYTES] / size : TILE_BYTES / size;
+    f->m.units =
+        cm_ceil_div(f->m.cols, f->tile) * (f->planes ? 1 : cm_ceil_div(f->m.rows, f->tile_rows));
+    for (int a = 0; a < f->m.rank; a++)
+        f->m.units *= f->m.dims[a];
 }
 
 static const char *form_of(const cm_problem *p, form *f)
@@ -109,15 +127,7 @@ static const char *form_of(const cm_problem *p, form *f)
     *f = (form){0};
     if (!cm_gpu_moved_of(&f->m, &m->pieces[0], size) || f->m.rank < 2)
         return "no axes change places";
-    if (take_planes(f, size))
-        f->tile = CM_GPU_THREADS * ((f->planes <= WIDE_PLANES ? VECTOR : VECTOR / 2) / size);
-    else if (size > 2 || !take_tiles(f, size))
-        return "the axes that change places are long, and not of bytes or of whole vectors of two";
-    f->m.units =
-        cm_ceil_div(f->m.cols, f->tile) * (f->planes ? 1 : cm_ceil_div(f->m.rows, f->tile_rows));
-    for (int a = 0; a < f->m.rank; a++)
-        f->m.units *= f->m.dims[a];
-    return NULL;
+    return take_planes(f, size) || take_tiles(f, size) ? NULL : "no long axes change places";
 }
 
 const char *cm_cuda_turn_reject(const cm_problem *p)
@@ -126,13 +136,37 @@ const char *cm_cuda_turn_reject(const cm_problem *p)
     return form_of(p, &f);
 }
 
+int cm_cuda_turn_knobs(const cm_problem *p, cm_knobs *out)
+{
+    enum { FEW_BYTES = 128, FEW_COLS = 64 };
+    form f;
+    int64_t size = (int64_t)cm_dtype_size(p->in[0]->dtype);
+    int n = 0;
+    (void)form_of(p, &f);
+    if (f.planes || (f.whole && size <= 2))
+        out[n++] = (cm_knobs){{0}};
+    else if (f.m.rows * size <= FEW_BYTES)
+        out[n++] = (cm_knobs){{128, 128, 32, 6}};
+    else if (f.m.cols < FEW_COLS)
+        out[n++] = (cm_knobs){{512, 32, 32, 6}};
+    else if (f.whole)
+        out[n++] = (cm_knobs){{256, 64, 16, 6}};
+    else if (size == 1)
+        out[n++] = (cm_knobs){{128, 64, 32, 8}};
+    else
+        out[n++] = (cm_knobs){{256, 128, 32, 4}};
+    return n;
+}
+
 double cm_cuda_turn_cost(const cm_problem *p, const cm_knobs *k)
 {
     form f;
-    (void)k;
     (void)form_of(p, &f);
-    double bytes = (double)cm_tensor_elems(p->out[0]) * (double)cm_dtype_size(p->in[0]->dtype);
-    return cm_gpu_stream_ns(&p->target, 2 * bytes) * (f.ragged ? 2.3 : 1.05);
+    double size = (double)cm_dtype_size(p->in[0]->dtype);
+    double bytes = (double)cm_tensor_elems(p->out[0]) * size;
+    double times = f.whole ? 0.96 : size >= 4 ? 1.05 : size == 2 ? 1.2 : 2.5;
+    (void)k;
+    return cm_gpu_stream_ns(&p->target, 2 * bytes) * (f.planes ? 1.05 : times);
 }
 
 /* The kernel's argument: a header, then axes and steps of the others. */
@@ -161,19 +195,21 @@ cm_status cm_cuda_turn_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
     form f;
     char defines[200];
     state *s = cm_new(arena, state);
-    (void)k;
     if (!s)
         return cm_fail_memory(cx);
     *out = s;
     (void)form_of(p, &f);
+    cut(&f, (int64_t)cm_dtype_size(p->in[0]->dtype), k);
     if (f.m.rank == 0) {
         f.m.rank = 1;
         f.m.dims[0] = 1;
         f.m.from[0] = f.m.to[0] = 0;
     }
     s->bytes = put_arguments(s->arguments, &f);
-    s->grid = (cm_grid){.blocks = {cm_gpu_blocks(&p->target, f.m.units * CM_GPU_THREADS)},
-                        .threads = {CM_GPU_THREADS}};
+    bool ragged = k->v[LINE_BYTES] != 0;
+    unsigned blocks = ragged ? (unsigned)cm_min_i64(f.m.units, INT32_MAX)
+                             : cm_gpu_blocks(&p->target, f.m.units * CM_GPU_THREADS);
+    s->grid = (cm_grid){.blocks = {blocks}, .threads = {CM_GPU_THREADS}};
     int at =
         snprintf(defines, sizeof defines, "#define ELEMENT %s\n#define RANK %d\n#define WIDE %d\n",
                  cm_gpu_word(cm_dtype_size(p->in[0]->dtype)), f.m.rank, cm_gpu_is_wide(f.m.units));
@@ -182,12 +218,15 @@ cm_status cm_cuda_turn_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm
                  "#define PLANES %d\n#define RUN_BYTES %d\n#define INTO_PIXELS %d\n", f.planes,
                  f.planes <= WIDE_PLANES ? VECTOR : VECTOR / 2, f.into_pixels);
     else
-        snprintf(defines + at, sizeof defines - (size_t)at, "#define RAGGED %d\n", f.ragged);
+        snprintf(defines + at, sizeof defines - (size_t)at,
+                 "#define RAGGED %d\n#define LINE_BYTES %d\n#define COLS %d\n#define ALIGN "
+                 "%d\n#define BLOCKS %d\n",
+                 ragged, k->v[LINE_BYTES], k->v[COLS], k->v[ALIGN], k->v[BLOCKS]);
     cm_kernel_text t = {.file = "turn",
                         .defines = defines,
-                        .entry = f.planes   ? "turn_planes"
-                                 : f.ragged ? "turn_ragged"
-                                            : "turn_tiles"};
+                        .entry = f.planes ? "turn_planes"
+                                 : ragged ? "turn_ragged"
+                                          : "turn_tiles"};
     return cm_gpu_kernel(cx, d, &t, 0, &s->kernel);
 }
 

@@ -59,6 +59,10 @@ static void turns(void **state)
         "x: f16[2,135,147]\ny = Transpose(x) {perm=[0,2,1]}\nreturn y\n",
         "x: u8[2,133,259]\ny = Transpose(x) {perm=[0,2,1]}\nreturn y\n",
         "x: f16[2,17,16,8]\ny = Transpose(x) {perm=[0,3,1,2]}\nreturn y\n",
+        "x: f32[2,96,144]\ny = Transpose(x) {perm=[0,2,1]}\nreturn y\n",
+        "x: f32[2,21,300]\ny = Transpose(x) {perm=[0,2,1]}\nreturn y\n",
+        "x: f32[2,300,21]\ny = Transpose(x) {perm=[0,2,1]}\nreturn y\n",
+        "x: i64[131,69]\ny = Transpose(x) {perm=[1,0]}\nreturn y\n",
         "x: u8[3,33,19]\ny = Transpose(x) {perm=[0,2,1]}\nreturn y\n",
         "x: u8[16,3,272]\ny = Transpose(x) {perm=[2,1,0]}\nreturn y\n",
     };

@@ -1,12 +1,14 @@
-// turn.cu -- two axes change places: one of a few planes, or both long, of elements of one or two bytes.
+// turn.cu -- two axes change places: one of a few planes, or both long.
 // SPDX-License-Identifier: Apache-2.0
 //
 // Generated before this: ELEMENT, RANK (of the other axes), WIDE (nest.cuh), and for planes PLANES, RUN_BYTES (of the run of a
 // plane that a thread holds), INTO_PIXELS: planes are read, pixels (an element of each plane, side by side) written; else
-// the other way. RAGGED: tiles whose lines are not of whole vectors. cuda/turn.c lays the arguments out. Steps count bytes.
+// the other way. RAGGED: tiles whose lines need not be of whole vectors, of COLS columns and LINE_BYTES of each; ALIGN (of what
+// is written, bytes), BLOCKS (of a multiprocessor). cuda/turn.c lays the arguments out. Steps count bytes.
 #include "common.cuh"
 #include "elements.cuh"
 #include "nest.cuh"
+#include "ptx_matrix.cuh"
 
 struct arguments {
     const char *from;
@@ -194,109 +196,80 @@ extern "C" __global__ void __launch_bounds__(256) turn_planes(const __grid_const
     }
 }
 #elif RAGGED
-// Tiles are of 128 bytes in either direction. Lines begin anywhere: a warp reads the words that hold one, and what lies across two of
-// them is put together of neighbours; so are those that it writes.
-enum { SIZE = sizeof(ELEMENT), TILE = 128 / SIZE, RUN = 4 / SIZE, LOADS = 8 };
+// Lines begin anywhere. The words of 16 bytes that hold a tile's part of them come as they lie. Lines of the output are written
+// by such words too, but at their ends: a tile has those that begin less than ALIGN bytes before it, with the lines of `from`
+// that they need.
+enum {
+    SIZE = sizeof(ELEMENT), WIDTH = 16 / SIZE, EDGE = ALIGN / SIZE, LINES = EDGE + COLS, // lines: of `from`
+    WORDS = LINE_BYTES / 16 + 1, PITCH = 16 * WORDS,
+    LANES = COLS / WIDTH < 8 ? COLS / WIDTH : 8 // that write a line
+};
 
-// Word `at` of line c in shared memory: those of neighbouring words' lines are in different banks.
-DEVICE int word_place(int c, int at) { return c * 32 + ((at + c / RUN) & 31); }
+// Line c of a tile: of lines WIDTH apart, the same words are in different banks.
+DEVICE int line_place(int c) { return c * PITCH + c / WIDTH * 16; }
 
-// Bytes [4 * lane, + 4) of a line of n bytes; those behind its end have no meaning.
-DEVICE void load_line(const char *line, int n, u32 &here, u32 &behind)
+// What is on its way to shared memory of lines [first, end), of which line 0 is at `from`.
+DEVICE void bring_lines(u32 tile, const char *from, i64 from_col, int first, int end, int bytes)
 {
-    const int lane = threadIdx.x % 32, skip = (int)((u64)line & 3);
-    const u32 *words = (const u32 *)(line - skip) + lane;
-    here = behind = 0;
-    if (4 * lane - skip < n)
-        here = *words;
-    if (lane == 31 && 128 - skip < n && skip)
-        behind = words[1];
-}
-DEVICE u32 line_word(const char *line, u32 here, u32 behind)
-{
-    const u32 next = __shfl_down_sync(~0u, here, 1);
-    return __funnelshift_r(here, threadIdx.x % 32 == 31 ? behind : next, (u32)(u64)line % 4 * 8);
-}
-
-// Bytes [from, to) of the word at p, which are whole elements.
-static __device__ __noinline__ void store_bytes(char *p, u32 v, int from, int to)
-{
-    if (from <= 0 && to >= 4)
-        *(u32 *)p = v;
-    else
-#pragma unroll
-        for (int i = 0; i < 4; i += SIZE)
-            if (i >= from && i < to)
-                *(ELEMENT *)(p + i) = (ELEMENT)(v >> 8 * i);
-}
-// Every lane brings four bytes of a line of n.
-DEVICE void store_line(char *line, int n, u32 v)
-{
-    const int lane = threadIdx.x % 32, skip = (int)((u64)line & 3), first = 4 * lane - skip;
-    const u32 before = __shfl_up_sync(~0u, v, 1), whole = __funnelshift_l(before, v, 8 * skip);
-    char *to = line + first;
-    if (first >= 0 && first + 4 <= n)
-        *(u32 *)to = whole;
-    else if (first < n)
-        store_bytes(to, whole, -first, n - first);
-    if (lane == 31 && first + 4 < n)
-        store_bytes(to + 4, v >> (32 - 8 * skip), 0, n - first - 4);
-}
-
-// Words of RUN lines become words of RUN lines across them.
-DEVICE void turn_block(u32 (&v)[RUN])
-{
-    if (SIZE == 2) {
-        const u32 a = v[0], b = v[RUN - 1];
-        v[0] = __byte_perm(a, b, 0x5410);
-        v[RUN - 1] = __byte_perm(a, b, 0x7632);
-        return;
+    for (int s = first * WORDS + threadIdx.x; s < end * WORDS; s += 256) {
+        const int c = s / WORDS, at = s % WORDS * 16;
+        const char *line = from + c * from_col;
+        const int skip = (int)((u64)line & 15);
+        if (at < skip + bytes)
+            copy16(tile + line_place(c) + at, line - skip + at, true);
     }
-    const u32 a = __byte_perm(v[0], v[1 % RUN], 0x5140), b = __byte_perm(v[2 % RUN], v[3 % RUN], 0x5140);
-    const u32 c = __byte_perm(v[0], v[1 % RUN], 0x7362), d = __byte_perm(v[2 % RUN], v[3 % RUN], 0x7362);
-    v[0] = __byte_perm(a, b, 0x5410);
-    v[1 % RUN] = __byte_perm(a, b, 0x7632);
-    v[2 % RUN] = __byte_perm(c, d, 0x5410);
-    v[3 % RUN] = __byte_perm(c, d, 0x7632);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 5) turn_ragged(const __grid_constant__ arguments a)
+// Where lines begin in their first word; elements of the r-th place of them.
+struct brought {
+    const char *tile;
+    u32 from, from_col;
+
+    __device__ __forceinline__ ELEMENT at(int c, int r) const
+    {
+        return *(const ELEMENT *)(tile + line_place(c) + (from + c * from_col) % 16 + r * SIZE);
+    }
+};
+
+// The word at `to` is of lines [c, c + WIDTH); those of [first, end) are there.
+DEVICE void store_word(char *to, const brought &b, int c, int r, int first, int end)
 {
-    __shared__ u32 tile[TILE * 32];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    if (c >= first && c + WIDTH <= end) {
+        run_of<ELEMENT, WIDTH> v;
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++)
+            v.v[i] = b.at(c + i, r);
+        *(uint4 *)to = v.all;
+    } else {
+#pragma unroll 1
+        for (int i = c < first ? first - c : 0; i < WIDTH && c + i < end; i++)
+            ((ELEMENT *)to)[i] = b.at(c + i, r);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, BLOCKS) turn_ragged(const __grid_constant__ arguments a)
+{
+    __shared__ __align__(16) char tile[LINES * PITCH + LINES / WIDTH * 16];
     for (u64 u = blockIdx.x; u < a.units; u += gridDim.x) {
         const place p = find(a, (index)u);
-        const i64 col = (i64)p.col * TILE, row = (i64)p.row * TILE;
-        const int cols = (int)(a.cols - col < TILE ? a.cols - col : TILE) * SIZE;
-        const int rows = (int)(a.rows - row < TILE ? a.rows - row : TILE) * SIZE;
-        const char *from = p.from + col * a.from_col + row * SIZE;
-#pragma unroll 1
-        for (int c = warp; c < TILE; c += 8 * LOADS) {
-            u32 here[LOADS], behind[LOADS];
-#pragma unroll
-            for (int i = 0; i < LOADS; i++)
-                load_line(from + (c + i * 8) * a.from_col, (c + i * 8) * SIZE < cols ? rows : 0, here[i], behind[i]);
-            if (c == warp)
-                __syncthreads(); // the tile before has left
-#pragma unroll
-            for (int i = 0; i < LOADS; i++)
-                tile[word_place(c + i * 8, lane)] = line_word(from + (c + i * 8) * a.from_col, here[i], behind[i]);
-        }
+        const i64 col = (i64)p.col * COLS, row = (i64)p.row * (LINE_BYTES / SIZE);
+        const bool last = p.col + 1 == size_of(a.across);
+        const int first = p.col ? 1 : EDGE, end = EDGE + (last ? (int)(a.cols - col) : COLS);
+        const int rows = a.rows - row < LINE_BYTES / SIZE ? (int)(a.rows - row) : LINE_BYTES / SIZE;
+        const char *from = p.from + (col - EDGE) * a.from_col + row * SIZE;
+        bring_lines(shared_address(tile), from, a.from_col, first, end, rows * SIZE);
+        copies_end_group();
+        copies_wait<0>();
         __syncthreads();
-        char *to = p.to + row * a.to_row + col * SIZE;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const int w = warp + i * 8; // of words along `from`
-            u32 v[RUN];
-#pragma unroll
-            for (int j = 0; j < RUN; j++)
-                v[j] = tile[word_place(lane * RUN + j, w)];
-            turn_block(v);
-#pragma unroll
-            for (int j = 0; j < RUN; j++)
-                if ((w * RUN + j) * SIZE < rows)
-                    store_line(to + (w * RUN + j) * a.to_row, cols, v[j]);
+        const brought b = {tile, (u32)(u64)from, (u32)a.from_col};
+        for (int r = threadIdx.x / LANES; r < rows; r += 256 / LANES) {
+            char *to = p.to + (row + r) * a.to_row + col * SIZE;
+            const int skip = (int)((u64)to % ALIGN);
+            const int words = last ? (skip + (end - EDGE) * SIZE + 15) / 16 : COLS / WIDTH;
+            for (int w = threadIdx.x % LANES; w < words; w += LANES)
+                store_word(to - skip + w * 16, b, EDGE - skip / SIZE + w * WIDTH, r, first, end);
         }
+        __syncthreads(); // the next tile may come
     }
 }
 #else

@@ -7,22 +7,27 @@
 // Where they are too many for their room, the row is read again with the last bound; where even those that are gathered then
 // are, the k-th of those that found room is the next bound.
 //
+// Few rows are in parts: a launch finds the best of groups, the next one bounds, gathers and, in a row's last block to end,
+// ranks.
+//
 // Generated before this: ELEMENT, LARGEST, FLOATS, UNSIGNED; THREADS (of a block, which has a row or a part of one), GROUPS
-// (at least k), ROOM (for keys, a power of two); PARTS: keys of the first of every part are handed on; JOIN: keys are what is
-// read. HELD: a warp has a short row.
+// (at least k), ROOM (for keys, a power of two); PARTS: rows are in parts, or one block holds them (ALONE), of GROUPS each,
+// KEYS of which a thread of the warps has that find the bound. HELD: a warp has a short row.
 #include "common.cuh"
 #include "elements.cuh"
+#include "ptx_matrix.cuh"
 #include "sort_keys.cuh"
 
 struct rows {
     const ELEMENT *x;
     ELEMENT *y;   // NULL: not wanted
     i64 *indices; // NULL: not wanted
-    u64 *keys;    // [rows][parts][k]
-    i64 rows, n, k, parts, part; // part: elements
+    u64 *keys;    // [rows][parts][GROUPS], SHARES by turns; behind them [rows][ROOM] of what has been gathered,
+    u32 *words;   // [rows][2] how many that are, and how many parts have ended
+    i64 rows, n, k, parts;
 };
 
-enum { RANKED = 256, WIDTH = 16 / sizeof(ELEMENT), AHEAD = 2 };
+enum { RANKED = PARTS ? 512 : 256, WIDTH = 16 / sizeof(ELEMENT), AHEAD = PARTS ? 8 : 2 };
 
 // The best has the largest key: the number's order above, below it what is larger for a lower index. -0 is 0, NaN the largest.
 #if FLOATS
@@ -207,10 +212,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) top_of_warps(const rows a)
     }
 }
 #else
+// The vectors of a row that a thread has: from `first` on, `step` apart.
 struct span {
     i64 row;
-    int begin, end;
+    int first, step, end;
 };
+DEVICE span whole_row(const rows &a, i64 row) { return {row, (int)threadIdx.x * WIDTH, THREADS * WIDTH, (int)a.n}; }
 
 // How many of n keys, an even number, are better.
 DEVICE u32 rank_of(u64 key, const u64 *keys, u32 n)
@@ -224,6 +231,7 @@ DEVICE u32 rank_of(u64 key, const u64 *keys, u32 n)
     return better;
 }
 
+#if !PARTS
 // The k-th of the best keys of groups of threads, 0: there are not so many. 0 is that of a thread that has met none.
 DEVICE u64 bound_of(const rows &a, u64 key)
 {
@@ -247,6 +255,7 @@ DEVICE u64 bound_of(const rows &a, u64 key)
     __syncthreads();
     return least;
 }
+#endif
 
 DEVICE void add_key(u64 key, u64 least, u64 *keys, u32 *count)
 {
@@ -257,33 +266,16 @@ DEVICE void add_key(u64 key, u64 least, u64 *keys, u32 *count)
         keys[to] = key;
 }
 
-#if JOIN
-DEVICE u64 first_bound(const rows &a, const span &s, int *, u32 *)
-{
-    u64 best = 0;
-    for (int i = s.begin + threadIdx.x; i < s.end; i += THREADS) {
-        const u64 key = a.keys[s.row * a.n + i];
-        best = key > best ? key : best;
-    }
-    return bound_of(a, best);
-}
-DEVICE void gather(const rows &a, const span &s, u64 least, u64 *keys, u32 *count)
-{
-    for (int i = s.begin + threadIdx.x; i < s.end; i += THREADS)
-        add_key(a.keys[s.row * a.n + i], least, keys, count);
-}
-#else
-// AHEAD vectors of a thread, from i on, THREADS vectors apart.
+// AHEAD vectors of a thread, from i on.
 struct batch {
     vector v[AHEAD];
 };
-enum { STEP = THREADS * WIDTH };
-DEVICE void load_batch(const ELEMENT *x, int i, int end, bool whole, batch &b)
+DEVICE void load_batch(const ELEMENT *x, const span &s, int i, bool whole, batch &b)
 {
 #pragma unroll
     for (int u = 0; u < AHEAD; u++)
-        if (i + u * STEP < end)
-            load_vector(x, i + u * STEP, end, whole, b.v[u]);
+        if (i + u * s.step < s.end)
+            load_vector(x, i + u * s.step, s.end, whole, b.v[u]);
 }
 
 // The best of a vector's elements, NaN where one of them is.
@@ -297,115 +289,53 @@ DEVICE number best_of(const vector &v)
 }
 
 // The elements of a vector that are no worse than the bound.
-DEVICE void gather_vector(const vector &v, int at, int end, u64 least, u64 *keys, u32 *count)
+static __device__ __noinline__ void gather_vector(const vector v, int at, int end, u64 least, u64 *keys, u32 *count)
 {
-    const number bound = least ? number_of_order((u32)(least >> 32)) : worst();
 #pragma unroll
     for (int j = 0; j < WIDTH; j++)
-        if (!is_better(bound, number_of(v.v[j])) && at + j < end)
+        if (at + j < end)
             add_key(key_of(order_of(v.v[j]), at + j), least, keys, count);
 }
+DEVICE number bound_number(u64 least) { return least ? number_of_order((u32)(least >> 32)) : worst(); }
 
-// Vectors in which one is no worse than the bound: where they are.
-DEVICE void note_batch(int i, int end, const batch &b, u64 least, int *noted, u32 *count)
-{
-    const number bound = least ? number_of_order((u32)(least >> 32)) : worst();
-#pragma unroll
-    for (int u = 0; u < AHEAD; u++) {
-        const int at = i + u * STEP;
-        if (is_better(bound, best_of(b.v[u])) || at >= end)
-            continue;
-        const u32 to = atomicAdd(count, 1u);
-        if (to < ROOM)
-            noted[to] = at;
-    }
-}
-
-// The best that a thread has met, better than the worst there can be, and the last index of the vector in which it is: a key
-// of these is no better than its own. Vectors with NaN are passed over, and those at a row's end: any elements' keys are bounds.
+// The best that a thread has met, and the last index of the vector in which it is: a key of these is no better than its own.
+// Vectors with NaN are passed over, and those at a row's end: any elements' keys are bounds.
 struct champion {
     number most;
     int at;
 };
-DEVICE void meet(champion &c, const batch &b, int i, int end)
+DEVICE void meet(champion &c, const span &s, const batch &b, int i)
 {
 #pragma unroll
     for (int u = 0; u < AHEAD; u++) {
-        const int last = i + u * STEP + WIDTH - 1;
+        const int last = i + u * s.step + WIDTH - 1;
         const number best = best_of(b.v[u]);
-        const bool better = is_better(best, c.most) && last < end;
+        const bool better = (is_better(best, c.most) || (c.at < 0 && best == best)) && last < s.end;
         c.most = better ? best : c.most;
         c.at = better ? last : c.at;
     }
 }
 DEVICE u64 key_of(const champion &c) { return c.at < 0 ? 0 : key_of(order_of_number(c.most), c.at); }
 
-// The bound is found first when one in PREFIX of the row has been met, which is then read again, from the caches.
-enum { PREFIX = 8 };
-DEVICE u64 first_bound(const rows &a, const span &s, int *noted, u32 *count)
+DEVICE void gather_batch(const span &s, const batch &b, int i, u64 least, u64 *keys, u32 *count)
 {
-    const ELEMENT *x = a.x + s.row * a.n;
-    const bool whole = is_whole(a);
-    const int span_of_batch = AHEAD * STEP, mine = s.begin + threadIdx.x * WIDTH;
-    champion c;
-    c.most = worst();
-    c.at = -1;
-    batch b;
-    int first = s.begin, prefix = s.begin;
-    do {
-        load_batch(x, mine + prefix - s.begin, s.end, whole, b);
-        meet(c, b, mine + prefix - s.begin, s.end);
-        prefix += span_of_batch;
-    } while (prefix < s.begin + (s.end - s.begin) / PREFIX);
-    u64 least = bound_of(a, key_of(c));
-    bool last = true; // no more was met after the bound was found
-    int next = prefix - s.begin > s.end / 4 ? s.end : s.begin + 4 * (prefix - s.begin); // where it is found anew
-    if (prefix - s.begin > span_of_batch)
-        load_batch(x, mine, s.end, whole, b);
-    for (int i = mine; first < s.end; first += span_of_batch, i += span_of_batch) {
-        batch behind;
-        load_batch(x, i + span_of_batch, s.end, whole, behind);
-        if (first >= prefix) {
-            meet(c, b, i, s.end);
-            last = first >= next;
-        }
-        if (first >= next) {
-            least = bound_of(a, key_of(c));
-            next = first - s.begin > s.end / 4 ? s.end : first + 3 * (first - s.begin);
-        }
-        note_batch(i, s.end, b, least, noted, count);
-        b = behind;
-    }
-    if (!last)
-        return bound_of(a, key_of(c));
-    __syncthreads(); // all have noted theirs
-    return least;
-}
-
-// Those of the vectors that were noted; of all where there were too many of them.
-DEVICE void gather_noted(const rows &a, const span &s, u64 least, const int *noted, u32 n, u64 *keys, u32 *count)
-{
-    const ELEMENT *x = a.x + s.row * a.n;
-    for (u32 i = threadIdx.x; i < n; i += THREADS) {
-        vector v;
-        load_vector(x, noted[i], s.end, is_whole(a), v);
-        gather_vector(v, noted[i], s.end, least, keys, count);
-    }
+    const number bound = bound_number(least);
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++)
+        if (i + u * s.step < s.end && !is_better(bound, best_of(b.v[u])))
+            gather_vector(b.v[u], i + u * s.step, s.end, least, keys, count);
 }
 
 DEVICE void gather(const rows &a, const span &s, u64 least, u64 *keys, u32 *count)
 {
     const ELEMENT *x = a.x + s.row * a.n;
     const bool whole = is_whole(a);
-    for (int i = s.begin + threadIdx.x * WIDTH; i < s.end; i += AHEAD * STEP) {
+    for (int i = s.first; i < s.end; i += AHEAD * s.step) {
         batch b;
-        load_batch(x, i, s.end, whole, b);
-#pragma unroll
-        for (int u = 0; u < AHEAD; u++)
-            gather_vector(b.v[u], i + u * STEP, s.end, least, keys, count);
+        load_batch(x, s, i, whole, b);
+        gather_batch(s, b, i, least, keys, count);
     }
 }
-#endif
 
 DEVICE u32 gather_again(const rows &a, const span &s, u64 least, u64 *keys, u32 *count)
 {
@@ -418,24 +348,18 @@ DEVICE u32 gather_again(const rows &a, const span &s, u64 least, u64 *keys, u32 
     return *count;
 }
 
-DEVICE void put(const rows &a, const span &s, u32 rank, u64 key)
+DEVICE void put(const rows &a, i64 row, u32 rank, u64 key)
 {
-#if PARTS
-    a.keys[(s.row * a.parts + s.begin / a.part) * a.k + rank] = key;
-#else
-    const i64 to = s.row * a.k + rank, at = index_of(key);
+    const i64 to = row * a.k + rank, at = index_of(key);
     if (a.y)
-        a.y[to] = a.x[JOIN ? s.row * a.part + at : s.row * a.n + at];
+        a.y[to] = a.x[row * a.n + at];
     if (a.indices)
         a.indices[to] = at;
-#endif
 }
 
-// The first k of n keys; a part may have fewer.
-DEVICE void put_first(const rows &a, const span &s, u64 *keys, u32 n)
+// The first k of n keys.
+DEVICE void put_first(const rows &a, i64 row, u64 *keys, u32 n)
 {
-    for (u32 i = n + threadIdx.x; PARTS && i < a.k; i += THREADS)
-        put(a, s, i, 0);
     if (n <= RANKED) {
         if (threadIdx.x == 0)
             keys[n] = 0; // an even number
@@ -443,7 +367,7 @@ DEVICE void put_first(const rows &a, const span &s, u64 *keys, u32 n)
         for (u32 i = threadIdx.x; i < n; i += THREADS) {
             const u32 rank = rank_of(keys[i], keys, (n + 1) & ~1u);
             if (rank < a.k)
-                put(a, s, rank, keys[i]);
+                put(a, row, rank, keys[i]);
         }
         return;
     }
@@ -454,27 +378,261 @@ DEVICE void put_first(const rows &a, const span &s, u64 *keys, u32 n)
         keys[i] = 0;
     sort_keys(keys, all);
     for (u32 i = threadIdx.x; i < a.k; i += THREADS)
-        put(a, s, i, keys[all - 1 - i]);
+        put(a, row, i, keys[all - 1 - i]);
+}
+
+// n keys were found; of those that there was no room for, the k-th of the others is no better than the k-th of all.
+DEVICE void finish(const rows &a, i64 row, u64 *keys, u32 n, u32 *count)
+{
+    while (n > ROOM) {
+        sort_keys(keys, ROOM);
+        n = gather_again(a, whole_row(a, row), keys[ROOM - (u32)a.k], keys, count);
+    }
+    put_first(a, row, keys, n);
+}
+
+#if PARTS
+// ---- Rows in parts ---------------------------------------------------------------------------------
+
+enum { SHARES = 8 }; // of the keys of a row: warps that look for the bound
+
+// Vectors are dealt out to the warps of all parts, 32 at a time, so that neighbours are of different groups.
+DEVICE span part_of_row(const rows &a, i64 row, int part)
+{
+    const int turn = (int)(threadIdx.x / 32) * (int)a.parts + part, lane = threadIdx.x % 32;
+    return {row, (turn * 32 + lane) * WIDTH, (int)a.parts * THREADS * WIDTH, (int)a.n};
+}
+DEVICE int batches_of(const span &s) { return (s.end + AHEAD * s.step - 1) / (AHEAD * s.step); }
+DEVICE int batch_at(const span &s, int i) { return s.first + i * AHEAD * s.step; }
+
+// All vectors; the last batch stays.
+DEVICE u64 champion_of(const rows &a, const span &s, batch &b)
+{
+    champion c;
+    c.most = worst();
+    c.at = -1;
+    for (int i = 0; i < batches_of(s); i++) {
+        load_batch(a.x + s.row * a.n, s, batch_at(s, i), is_whole(a), b);
+        meet(c, s, b, batch_at(s, i));
+    }
+    return key_of(c);
+}
+
+// Keys of a row: shares of them lie side by side. `told` is of the row.
+DEVICE void tell_groups(const rows &a, u64 key, int part, u64 *told)
+{
+    __shared__ u64 best[THREADS];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = (int)a.parts * GROUPS / SHARES;
+#pragma unroll
+    for (int d = 16; d >= (GROUPS < 32 ? GROUPS : 32); d /= 2) {
+        const u64 other = __shfl_xor_sync(~0u, key, d);
+        key = other > key ? other : key;
+    }
+    best[threadIdx.x] = key;
+    __syncthreads();
+    if (threadIdx.x >= GROUPS)
+        return;
+    const int apart = GROUPS < 32 ? 1 : GROUPS / 32; // warps of the same groups
+#pragma unroll 4
+    for (int w = warp + apart; w < THREADS / 32; w += apart)
+        key = best[w * 32 + lane] > key ? best[w * 32 + lane] : key;
+    const int at = threadIdx.x * (int)a.parts + part;
+    told[at % SHARES * share + at / SHARES] = key;
+}
+
+// The k-th of a warp's keys, or less: as many as k, and a few more at most, are no less. 0: there are not so many.
+DEVICE u64 bound_of_share(const u64 (&key)[KEYS], u32 k)
+{
+    u64 bound = 0;
+#pragma unroll 1
+    for (int bit = 63; bit >= 0; bit--) {
+        const u64 higher = bound | 1ull << bit;
+        u32 n = 0;
+#pragma unroll
+        for (int i = 0; i < KEYS; i++)
+            n += __popc(__ballot_sync(~0u, key[i] >= higher));
+        bound = n >= k ? higher : bound;
+        if (n >= k && n - k <= (k + 7) / 8)
+            break;
+    }
+    return bound;
+}
+
+// What is no better than the k-th of all keys: the least of bounds of shares.
+DEVICE u64 bound_of(const rows &a, const u64 *told)
+{
+    __shared__ u64 bounds[SHARES];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = (int)a.parts * GROUPS / SHARES;
+    if (warp < SHARES) {
+        u64 key[KEYS];
+#pragma unroll
+        for (int i = 0; i < KEYS; i++)
+            key[i] = i * 32 + lane < share ? told[warp * share + i * 32 + lane] : 0;
+        const u64 bound = bound_of_share(key, ((u32)a.k + SHARES - 1) / SHARES);
+        if (lane == 0)
+            bounds[warp] = bound;
+    }
+    __syncthreads();
+    u64 least = bounds[0];
+#pragma unroll
+    for (int i = 1; i < SHARES; i++)
+        least = bounds[i] < least ? bounds[i] : least;
+    return least;
+}
+
+// Groups' best of a part; what the next launch counts with is 0 before.
+extern "C" __global__ void __launch_bounds__(THREADS, 1) top_champions(const rows a)
+{
+    const i64 row = blockIdx.x / a.parts;
+    const int part = (int)(blockIdx.x - row * a.parts);
+    batch b;
+    const u64 key = champion_of(a, part_of_row(a, row, part), b);
+    if (part == 0 && threadIdx.x < 2)
+        a.words[row * 2 + threadIdx.x] = 0;
+    tell_groups(a, key, part, a.keys + row * a.parts * GROUPS);
+}
+
+// A part's n keys join those of the row: is it the last that does so?
+DEVICE bool hand_over(const rows &a, i64 row, const u64 *keys, u32 n, u64 *all)
+{
+    __shared__ u32 at, ended;
+    if (threadIdx.x == 0)
+        at = atomicAdd(a.words + row * 2, n);
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < n && i < ROOM && at + i < ROOM; i += THREADS)
+        all[at + i] = keys[i];
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        ended = atomicAdd(a.words + row * 2 + 1, 1u);
+    __syncthreads();
+    __threadfence();
+    return ended + 1 == (u32)a.parts;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) top_parts(const rows a)
+{
+    __shared__ __align__(16) u64 keys[ROOM + 2];
+    __shared__ u32 count;
+    const i64 row = blockIdx.x / a.parts;
+    const int part = (int)(blockIdx.x - row * a.parts);
+    const span s = part_of_row(a, row, part);
+    const ELEMENT *x = a.x + row * a.n;
+    int i = batches_of(s) - 1;
+    batch b;
+    if (threadIdx.x == 0)
+        count = 0;
+#if ALONE
+    u64 *told = keys; // of groups
+    tell_groups(a, champion_of(a, s, b), part, told);
+    __syncthreads();
+#else
+    const u64 *told = a.keys + row * a.parts * GROUPS;
+    load_batch(x, s, batch_at(s, i), is_whole(a), b);
+    wait_for_predecessor();
+#endif
+    const u64 least = bound_of(a, told);
+    gather_batch(s, b, batch_at(s, i), least, keys, &count);
+    while (--i >= 0) {
+        load_batch(x, s, batch_at(s, i), is_whole(a), b);
+        gather_batch(s, b, batch_at(s, i), least, keys, &count);
+    }
+    __syncthreads();
+    u32 n = count;
+#if !ALONE
+    u64 *all = a.keys + a.rows * a.parts * GROUPS + row * ROOM;
+    if (!hand_over(a, row, keys, n, all))
+        return;
+    n = *(volatile u32 *)(a.words + row * 2);
+    for (u32 j = threadIdx.x; j < n && j < ROOM; j += THREADS)
+        keys[j] = *(volatile u64 *)(all + j);
+    __syncthreads();
+#endif
+    finish(a, row, keys, n, &count);
+}
+#else
+// ---- A block has a row ------------------------------------------------------------------------------
+
+// Vectors in which one is no worse than the bound: where they are.
+DEVICE void note_batch(const span &s, int i, const batch &b, u64 least, int *noted, u32 *count)
+{
+    const number bound = bound_number(least);
+#pragma unroll
+    for (int u = 0; u < AHEAD; u++) {
+        const int at = i + u * s.step;
+        if (is_better(bound, best_of(b.v[u])) || at >= s.end)
+            continue;
+        const u32 to = atomicAdd(count, 1u);
+        if (to < ROOM)
+            noted[to] = at;
+    }
+}
+
+// The bound is found first when one in PREFIX of the row has been met, which is then read again, from the caches.
+enum { PREFIX = 8 };
+DEVICE u64 first_bound(const rows &a, const span &s, int *noted, u32 *count)
+{
+    const ELEMENT *x = a.x + s.row * a.n;
+    const bool whole = is_whole(a);
+    const int span_of_batch = AHEAD * s.step;
+    champion c;
+    c.most = worst();
+    c.at = -1;
+    batch b;
+    int first = 0, prefix = 0;
+    do {
+        load_batch(x, s, s.first + prefix, whole, b);
+        meet(c, s, b, s.first + prefix);
+        prefix += span_of_batch;
+    } while (prefix < s.end / PREFIX);
+    u64 least = bound_of(a, key_of(c));
+    bool last = true; // no more was met after the bound was found
+    int next = prefix > s.end / 4 ? s.end : 4 * prefix; // where it is found anew
+    if (prefix > span_of_batch)
+        load_batch(x, s, s.first, whole, b);
+    for (int i = s.first; first < s.end; first += span_of_batch, i += span_of_batch) {
+        batch behind;
+        load_batch(x, s, i + span_of_batch, whole, behind);
+        if (first >= prefix) {
+            meet(c, s, b, i);
+            last = first >= next;
+        }
+        if (first >= next) {
+            least = bound_of(a, key_of(c));
+            next = first > s.end / 4 ? s.end : 4 * first;
+        }
+        note_batch(s, i, b, least, noted, count);
+        b = behind;
+    }
+    if (!last)
+        return bound_of(a, key_of(c));
+    __syncthreads(); // all have noted theirs
+    return least;
+}
+
+// Those of the vectors that were noted.
+DEVICE void gather_noted(const rows &a, const span &s, u64 least, const int *noted, u32 n, u64 *keys, u32 *count)
+{
+    const ELEMENT *x = a.x + s.row * a.n;
+    for (u32 i = threadIdx.x; i < n; i += THREADS) {
+        vector v;
+        load_vector(x, noted[i], s.end, is_whole(a), v);
+        gather_vector(v, noted[i], s.end, least, keys, count);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, THREADS > 512 ? 1 : 1024 / THREADS) top(const rows a)
 {
     __shared__ __align__(16) u64 keys[ROOM + 2];
-    __shared__ int noted[JOIN ? 1 : ROOM];
+    __shared__ int noted[ROOM];
     __shared__ u32 count, n_noted;
-    for (i64 u = blockIdx.x; u < a.rows * a.parts; u += gridDim.x) {
-        span s;
-        s.row = u / a.parts;
-        s.begin = JOIN ? 0 : (int)((u - s.row * a.parts) * a.part);
-        s.end = (int)(JOIN || a.n - s.begin < a.part ? a.n : s.begin + a.part);
+    for (i64 row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        const span s = whole_row(a, row);
         __syncthreads(); // what was there has been read
         if (threadIdx.x == 0)
             count = n_noted = 0; // seen by all when they find the bound
         const u64 least = first_bound(a, s, noted, &n_noted);
         u32 n;
-#if JOIN
-        n = gather_again(a, s, least, keys, &count);
-#else
         if (n_noted <= ROOM) {
             gather_noted(a, s, least, noted, n_noted, keys, &count);
             __syncthreads();
@@ -482,12 +640,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS > 512 ? 1 : 1024 /
         } else {
             n = gather_again(a, s, least, keys, &count);
         }
-#endif
-        while (n > ROOM) { // of those that are there, the k-th is no better than the k-th of all
-            sort_keys(keys, ROOM);
-            n = gather_again(a, s, keys[ROOM - (u32)a.k], keys, &count);
-        }
-        put_first(a, s, keys, n);
+        finish(a, row, keys, n, &count);
     }
 }
+#endif
 #endif

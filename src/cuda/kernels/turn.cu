@@ -1,10 +1,12 @@
 // turn.cu -- two axes change places: one of a few planes, or both long.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Generated before this: ELEMENT, RANK (of the other axes), WIDE (nest.cuh), and for planes PLANES, RUN_BYTES (of the run of a
-// plane that a thread holds), INTO_PIXELS: planes are read, pixels (an element of each plane, side by side) written; else
-// the other way. RAGGED: tiles whose lines need not be of whole vectors, of COLS columns and LINE_BYTES of each; ALIGN (of what
-// is written, bytes), BLOCKS (of a multiprocessor). cuda/turn.c lays the arguments out. Steps count bytes.
+// Generated before this: ELEMENT, RANK (of the other axes), WIDE (nest.cuh). PLANES: so many are read, pixels (an element of
+// each, side by side) written; RUN_BYTES of a plane are held by a thread. RAGGED: tiles whose lines need not be of whole vectors,
+// of COLS columns and LINE_BYTES of each; ALIGN (of what is written, bytes), BLOCKS (of a multiprocessor), PIXELS: WRITTEN or
+// READ as one line. cuda/turn.c lays the arguments out. Steps count bytes.
+#define WRITTEN 1
+#define READ 2
 #include "common.cuh"
 #include "elements.cuh"
 #include "nest.cuh"
@@ -14,8 +16,8 @@ struct arguments {
     const char *from;
     char *to;
     u64 units; // tiles
-    i64 cols, rows; // pixels; of tiles: along `to`, along `from`
-    i64 from_col, to_row; // pixels: from plane to plane
+    i64 cols, rows; // along `to`, along `from`
+    i64 from_col, to_row;
     axis across, down; // tiles
     axis dims[RANK];
     i64 from_step[RANK], to_step[RANK];
@@ -54,19 +56,17 @@ union held { // of a thread: runs of planes, or pixels
     u32 word[PLANES * WORDS];
 };
 
-// Four bytes from b on of pixels, the elements of which are in runs; or the other way round.
-template <bool PIXELS> DEVICE u32 turned(const held &from, int b)
+// Four bytes from b on of pixels, the elements of which, of a byte or two, are in runs.
+DEVICE u32 turned(const held &from, int b)
 {
     u32 word[4], at[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int e = (b + i) / SIZE, byte = (b + i) % SIZE;
-        const int other = PIXELS ? e % PLANES * RUN + e / PLANES : e % RUN * PLANES + e / RUN;
+        const int other = e % PLANES * RUN + e / PLANES;
         word[i] = from.word[(other * SIZE + byte) / 4];
         at[i] = (other * SIZE + byte) % 4;
     }
-    if (SIZE >= 4)
-        return word[0];
     if (SIZE == 2)
         return __byte_perm(word[0], word[2], at[0] | at[1] << 4 | (4 + at[2]) << 8 | (4 + at[3]) << 12);
     const u32 low = __byte_perm(word[0], word[1], at[0] | (4 + at[1]) << 4);
@@ -78,7 +78,7 @@ DEVICE void turn_held(const held &from, held &to)
 {
 #pragma unroll
     for (int w = 0; w < PLANES * WORDS; w++)
-        to.word[w] = turned<INTO_PIXELS>(from, 4 * w);
+        to.word[w] = turned(from, 4 * w);
 }
 
 // RUN_BYTES of a plane, `have` of them, of which p may be aligned to none.
@@ -97,50 +97,16 @@ DEVICE vector load_run_of_plane(const char *p, int have)
     return r.all;
 }
 
-// Where the 16 bytes at `unit` of pixels are in shared memory: an even number of planes would be in few banks.
-DEVICE int place_of(int unit) { return PLANES % 2 == 0 && RUN_BYTES == 16 ? unit ^ (unit >> 3 & 7) : unit; }
-DEVICE ELEMENT element_at(const vector *pixels, int e)
-{
-    return ((const ELEMENT *)pixels)[place_of(e / (16 / SIZE)) * (16 / SIZE) + e % (16 / SIZE)];
-}
-
-// A plane's run of `count` elements, which begins anywhere, of pixels in shared memory.
-DEVICE void store_plane(char *to, const vector *pixels, int plane, int count)
-{
-    const int head = (int)((u64)to & 15), slots = (head + count * SIZE + 15) / 16;
-    for (int s = threadIdx.x; s < slots; s += 256) {
-        const int first = (s * 16 - head) / SIZE;
-        run_of<ELEMENT, 16 / SIZE> r;
-        bool whole = true;
-#pragma unroll
-        for (int i = 0; i < 16 / SIZE; i++) {
-            const bool inside = (u32)(first + i) < (u32)count;
-            whole &= inside;
-            if (inside)
-                r.v[i] = element_at(pixels, (first + i) * PLANES + plane);
-        }
-        char *at = to - head + s * 16;
-        if (whole)
-            *(decltype(r.all) *)at = r.all;
-        else
-#pragma unroll
-            for (int i = 0; i < 16 / SIZE; i++)
-                if ((u32)(first + i) < (u32)count)
-                    ((ELEMENT *)at)[i] = r.v[i];
-    }
-}
-
 extern "C" __global__ void __launch_bounds__(256) turn_planes(const __grid_constant__ arguments a)
 {
     __shared__ __align__(16) vector shared[256 * PLANES];
     for (u64 u = blockIdx.x; u < a.units; u += gridDim.x) {
         const place p = find(a, (index)u);
-        const i64 first = (i64)p.col * TILE;
-        const int count = a.cols - first < TILE ? (int)(a.cols - first) : TILE;
+        const i64 first = (i64)p.row * TILE;
+        const int count = a.rows - first < TILE ? (int)(a.rows - first) : TILE;
         const int mine = (count - (int)threadIdx.x * RUN) * SIZE;
         const int have = mine < 0 ? 0 : mine < RUN_BYTES ? mine : RUN_BYTES, bytes = count * PLANES * SIZE;
         held planes, pixels;
-#if INTO_PIXELS
         const char *from = p.from + (first + threadIdx.x * RUN) * SIZE;
 #pragma unroll
         for (int c = 0; c < PLANES; c++)
@@ -163,54 +129,39 @@ extern "C" __global__ void __launch_bounds__(256) turn_planes(const __grid_const
             else
                 store_part<ELEMENT>(to - head + s * 16, v, low, high);
         }
-#else
-        const char *from = p.from + first * PLANES * SIZE;
-        __syncthreads(); // the tile before has left
-#pragma unroll 4
-        for (int s = threadIdx.x; s < (bytes + 15) / 16; s += 256) {
-            const int left = bytes - s * 16;
-            ((uint4 *)shared)[place_of(s)] = load_shifted(from + s * 16, 0, left < 16 ? left : 16);
-        }
-        __syncthreads();
-        char *to = p.to + first * SIZE;
-        if (((u64)to | (u64)a.to_row) % RUN_BYTES == 0) {
-#pragma unroll
-            for (int c = 0; c < PLANES; c++)
-                pixels.run[c] = shared[place_of(threadIdx.x * PLANES + c)];
-            turn_held(pixels, planes);
-            char *at = to + threadIdx.x * RUN_BYTES;
-#pragma unroll
-            for (int c = 0; c < PLANES; c++)
-                if (have == RUN_BYTES)
-                    *(vector *)(at + c * a.to_row) = planes.run[c];
-#pragma unroll 1
-            for (int i = 0; have < RUN_BYTES && i < have / SIZE * PLANES; i++)
-                *(ELEMENT *)(at + i % PLANES * a.to_row + i / PLANES * SIZE) =
-                    element_at(shared, threadIdx.x * RUN * PLANES + i);
-        } else {
-#pragma unroll 1
-            for (int c = 0; c < PLANES; c++)
-                store_plane(to + c * a.to_row, shared, c, count);
-        }
-#endif
     }
 }
 #elif RAGGED
 // Lines begin anywhere. The words of 16 bytes that hold a tile's part of them come as they lie. Lines of the output are written
 // by such words too, but at their ends: a tile has those that begin less than ALIGN bytes before it, with the lines of `from`
 // that they need.
+// Pixels written: a tile has whole lines of the output, which follow each other, and writes them as one.
+// Pixels read: its lines of `from` are whole and follow each other; they come as one.
 enum {
-    SIZE = sizeof(ELEMENT), WIDTH = 16 / SIZE, EDGE = ALIGN / SIZE, LINES = EDGE + COLS, // lines: of `from`
+    SIZE = sizeof(ELEMENT), WIDTH = 16 / SIZE, ROWS = LINE_BYTES / SIZE,
+    EDGE = PIXELS == WRITTEN ? 0 : ALIGN / SIZE, LINES = EDGE + COLS, // lines: of `from`
+    HELD = PIXELS == WRITTEN ? LINES : LINES + WIDTH - 1, // with those that words at lines' ends have besides
     WORDS = LINE_BYTES / 16 + 1, PITCH = 16 * WORDS,
-    LANES = COLS / WIDTH < 8 ? COLS / WIDTH : 8 // that write a line
+    SHARED_BYTES = PIXELS == READ ? (HELD * LINE_BYTES + 16 + 127) / 128 * 128 : HELD * PITCH + HELD / WIDTH * 16,
+    LANES = COLS <= WIDTH ? 1 : COLS <= 2 * WIDTH ? 2 : COLS <= 4 * WIDTH ? 4 : 8 // that write a line
 };
 
+#if PIXELS == READ
+// Where the word `unit` is: pixels of an even number of elements would be in few banks.
+DEVICE u32 word_place(u32 unit) { return 16 * (ROWS % 2 == 0 ? unit ^ (unit >> 3 & 7) : unit); }
+#else
 // Line c of a tile: of lines WIDTH apart, the same words are in different banks.
 DEVICE int line_place(int c) { return c * PITCH + c / WIDTH * 16; }
+#endif
 
 // What is on its way to shared memory of lines [first, end), of which line 0 is at `from`.
 DEVICE void bring_lines(u32 tile, const char *from, i64 from_col, int first, int end, int bytes)
 {
+#if PIXELS == READ
+    const int skip = (int)((u64)from & 15), words = (skip + end * LINE_BYTES + 15) / 16;
+    for (int s = (skip + first * LINE_BYTES) / 16 + threadIdx.x; s < words; s += 256)
+        copy16(tile + word_place(s), from - skip + s * 16, true);
+#else
     for (int s = first * WORDS + threadIdx.x; s < end * WORDS; s += 256) {
         const int c = s / WORDS, at = s % WORDS * 16;
         const char *line = from + c * from_col;
@@ -218,6 +169,7 @@ DEVICE void bring_lines(u32 tile, const char *from, i64 from_col, int first, int
         if (at < skip + bytes)
             copy16(tile + line_place(c) + at, line - skip + at, true);
     }
+#endif
 }
 
 // Where lines begin in their first word; elements of the r-th place of them.
@@ -227,48 +179,99 @@ struct brought {
 
     __device__ __forceinline__ ELEMENT at(int c, int r) const
     {
+#if PIXELS == READ
+        const u32 at = from % 16 + c * LINE_BYTES + r * SIZE;
+        return *(const ELEMENT *)(tile + word_place(at / 16) + at % 16);
+#else
         return *(const ELEMENT *)(tile + line_place(c) + (from + c * from_col) % 16 + r * SIZE);
+#endif
     }
 };
 
-// The word at `to` is of lines [c, c + WIDTH); those of [first, end) are there.
+// The word at `to` is of lines [c, c + WIDTH); those of [first, end) are there, others are not written.
 DEVICE void store_word(char *to, const brought &b, int c, int r, int first, int end)
 {
-    if (c >= first && c + WIDTH <= end) {
+    run_of<ELEMENT, WIDTH> v;
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++)
+        v.v[i] = b.at(c + i, r);
+    const int low = c < first ? first - c : 0, high = end - c < WIDTH ? end - c : WIDTH;
+    if (low == 0 && high == WIDTH)
+        *(uint4 *)to = v.all;
+    else
+        store_part<ELEMENT>(to, v.all, low * SIZE, high * SIZE);
+}
+
+#if PIXELS == WRITTEN
+// The word at `to` is of elements [e, e + WIDTH) of `all` in a tile's pixels, e in the r-th.
+DEVICE void store_pixels(char *to, const brought &b, int e, int r, int all)
+{
+    const int c = e - r * COLS;
+    if (e >= 0 && e + WIDTH <= all) {
         run_of<ELEMENT, WIDTH> v;
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++)
-            v.v[i] = b.at(c + i, r);
+        for (int i = 0; i < WIDTH; i++) {
+            const int next = COLS < WIDTH ? (u32)(c + i) / COLS : c + i >= COLS;
+            v.v[i] = b.at(c + i - next * COLS, r + next);
+        }
         *(uint4 *)to = v.all;
     } else {
 #pragma unroll 1
-        for (int i = c < first ? first - c : 0; i < WIDTH && c + i < end; i++)
-            ((ELEMENT *)to)[i] = b.at(c + i, r);
+        for (int i = e < 0 ? -e : 0; i < WIDTH && e + i < all; i++)
+            ((ELEMENT *)to)[i] = b.at((u32)(e + i) % COLS, (u32)(e + i) / COLS);
     }
 }
 
+// Pixels of a tile: of WIDTH elements or more, so many lanes have one that they meet few banks twice.
+DEVICE void store_tile(char *to, const brought &b, int rows)
+{
+    const int head = (int)((u64)to & 15) / SIZE, all = rows * COLS;
+    to -= head * SIZE;
+#if COLS < 16
+    for (int w = threadIdx.x; w * WIDTH < head + all; w += 256) {
+        const int e = w * WIDTH - head;
+        store_pixels(to + w * 16, b, e, e < 0 ? 0 : (u32)e / COLS, all);
+    }
+#else
+    for (int r = threadIdx.x / LANES; r < rows; r += 256 / LANES) {
+        const int end = (head + (r + 1) * COLS + WIDTH - 1) / WIDTH; // words that begin in the pixel
+        int w = r ? (head + r * COLS + WIDTH - 1) / WIDTH : 0;
+        for (w += threadIdx.x % LANES; w < end; w += LANES)
+            store_pixels(to + w * 16, b, w * WIDTH - head, r, all);
+    }
+#endif
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(256, BLOCKS) turn_ragged(const __grid_constant__ arguments a)
 {
-    __shared__ __align__(16) char tile[LINES * PITCH + LINES / WIDTH * 16];
+    __shared__ __align__(128) char tile[SHARED_BYTES];
     for (u64 u = blockIdx.x; u < a.units; u += gridDim.x) {
         const place p = find(a, (index)u);
-        const i64 col = (i64)p.col * COLS, row = (i64)p.row * (LINE_BYTES / SIZE);
+        const i64 col = (i64)p.col * COLS, row = (i64)p.row * ROWS;
         const bool last = p.col + 1 == size_of(a.across);
         const int first = p.col ? 1 : EDGE, end = EDGE + (last ? (int)(a.cols - col) : COLS);
-        const int rows = a.rows - row < LINE_BYTES / SIZE ? (int)(a.rows - row) : LINE_BYTES / SIZE;
+        const int rows = a.rows - row < ROWS ? (int)(a.rows - row) : ROWS;
         const char *from = p.from + (col - EDGE) * a.from_col + row * SIZE;
         bring_lines(shared_address(tile), from, a.from_col, first, end, rows * SIZE);
         copies_end_group();
         copies_wait<0>();
         __syncthreads();
         const brought b = {tile, (u32)(u64)from, (u32)a.from_col};
-        for (int r = threadIdx.x / LANES; r < rows; r += 256 / LANES) {
+#if PIXELS == WRITTEN
+        store_tile(p.to + row * a.to_row, b, rows);
+#else
+        // Lanes have a line of pixels that are read in turns, so that all threads have something.
+        const int turns = PIXELS == READ ? ((last ? LINES : COLS) / WIDTH + LANES - 1) / LANES : 1;
+        for (int l = threadIdx.x / LANES; l < rows * turns; l += 256 / LANES) {
+            const int r = PIXELS == READ ? l % ROWS : l, from_word = PIXELS == READ ? l / ROWS * LANES : 0;
             char *to = p.to + (row + r) * a.to_row + col * SIZE;
             const int skip = (int)((u64)to % ALIGN);
             const int words = last ? (skip + (end - EDGE) * SIZE + 15) / 16 : COLS / WIDTH;
-            for (int w = threadIdx.x % LANES; w < words; w += LANES)
+            for (int w = from_word + threadIdx.x % LANES; w < words; w += LANES * turns)
                 store_word(to - skip + w * 16, b, EDGE - skip / SIZE + w * WIDTH, r, first, end);
         }
+#endif
         __syncthreads(); // the next tile may come
     }
 }

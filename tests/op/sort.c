@@ -41,6 +41,7 @@ static void first_few(void **state)
         "x: f32[1,8400]\n@k = i64[1] {300}\nv, i = TopK(x, @k)\nreturn v, i\n",
         "x: f32[2,8401]\n@k = i64[1] {512}\nv, i = TopK(x, @k)\nreturn v, i\n",
         "x: f32[1,30000]\n@k = i64[1] {1000}\n_, i = TopK(x, @k)\nreturn i\n",
+        "@x = f16[40000] fill 2\n@k = i64[1] {300}\nv, i = TopK(@x, @k) {largest=0}\nreturn v, i\n",
     };
     for (int i = 0; i < CM_COUNT(texts); i++)
         for (int hurt = 0; hurt < 12; hurt += 5) {
@@ -61,7 +62,7 @@ static void ties(void **state)
         "@x = f32[6] {0, -0.0, 0, 1, -0.0, 1}\n@k = i64[1] {6}\nv, i = TopK(@x, @k)\nreturn v, i\n",
         "@x = f32[9000] fill 0.5\n@k = i64[1] {100}\nv, i = TopK(@x, @k)\nreturn v, i\n",
         "@x = f32[1,50000] fill -inf\n@k = i64[1] {90}\nv, i = TopK(@x, @k)\nreturn v, i\n",
-        "@x = f16[40000] fill 2\n@k = i64[1] {300}\nv, i = TopK(@x, @k) {largest=0}\nreturn v, i\n",
+        "@x = f32[40000] fill 2\n@k = i64[1] {300}\nv, i = TopK(@x, @k) {largest=0}\nreturn v, i\n",
         "x: f32[2,90]\n@k = i64[1] {70}\n_, i = TopK(x, @k)\nreturn i\n",
         "x: f32[2,90]\n@k = i64[1] {70}\nv, _ = TopK(x, @k)\nreturn v\n",
     };

@@ -85,15 +85,17 @@ void cm_file_expect(const cm_mapping *m, const void *p, size_t n)
 
 void cm_file_fetch(const char *path)
 {
-    /* Of what it is asked for at once the system reads some pages and forgets the rest. */
-    static const off_t MOST = (off_t)1 << 30, AT_ONCE = 512 << 10;
+    enum { AT_ONCE = 1 << 20 };
+    static const off_t MOST = (off_t)1 << 30;
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= MOST)
-        for (off_t at = 0; at < st.st_size; at += AT_ONCE)
-            (void)posix_fadvise(fd, at, AT_ONCE, POSIX_FADV_WILLNEED);
+    void *buffer = cm_alloc(NULL, AT_ONCE, 64);
+    if (buffer && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= MOST)
+        while (read(fd, buffer, AT_ONCE) > 0)
+            continue;
+    cm_release(NULL, buffer, AT_ONCE);
     close(fd);
 }
 

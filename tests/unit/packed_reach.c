@@ -26,13 +26,18 @@ static int export_packed(run_case *t, bool all, cm_buf *out)
     return plan.n_packed;
 }
 
-/* Opened from such bytes in place of what was. */
-static void open_again(run_case *t, const cm_buf *bytes)
+static void shut(run_case *t)
 {
     cm_context_destroy(t->context);
     t->context = NULL;
     cm_engine_release(t->engine);
     t->engine = NULL;
+}
+
+/* Opened from such bytes in place of what was. */
+static void open_again(run_case *t, const cm_buf *bytes)
+{
+    shut(t);
     ok(t, cm_engine_open_memory(&t->cx, bytes->data, bytes->n, false, NULL, &t->engine));
 }
 
@@ -98,7 +103,7 @@ static void transforms_are_stored_while_they_are_no_larger_than_all_weights(void
         open_again(t, &all);
         bind(t, 1, 4, (int64_t[]){1, 32, 48, 48});
         assert_true(all_stored(t, &all));
-        open_again(t, &t->bytes);
+        shut(t);
         cm_buf_deinit(&on);
         cm_buf_deinit(&all);
     }

@@ -83,6 +83,10 @@ void cm_file_expect(const cm_mapping *m, const void *p, size_t n)
 #endif
 }
 
+/* Large files go past the system's cache, through one buffer that is used again and again: they would only push out what
+ * others need, and finding a page for each of their pages takes longer than the disk does. */
+enum { BUFFER_BYTES = 4 << 20, DISK_BLOCK = 4096, LARGE_FILE = 16 << 20 };
+
 void cm_file_fetch(const char *path)
 {
     enum { AT_ONCE = 1 << 20 };
@@ -92,7 +96,8 @@ void cm_file_fetch(const char *path)
     if (fd < 0)
         return;
     void *buffer = cm_alloc(NULL, AT_ONCE, 64);
-    if (buffer && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= MOST)
+    if (buffer && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > LARGE_FILE &&
+        st.st_size <= MOST)
         while (read(fd, buffer, AT_ONCE) > 0)
             continue;
     cm_release(NULL, buffer, AT_ONCE);
@@ -105,10 +110,6 @@ void cm_file_unmap(cm_mapping *m)
         munmap((void *)m->data, m->n);
     *m = (cm_mapping){0};
 }
-
-/* Large files go past the system's cache, through one buffer that is used again and again: they would only push out what
- * others need, and finding a page for each of their pages takes longer than the disk does. */
-enum { BUFFER_BYTES = 4 << 20, DISK_BLOCK = 4096, LARGE_FILE = 16 << 20 };
 
 struct cm_file_writer {
     const cm_allocator *allocator;

@@ -18,7 +18,8 @@ void cm_file_forget(const cm_mapping *m, const void *p, size_t n);
 /* The bytes will be read soon: map their pages all at once rather than fault by fault. */
 void cm_file_expect(const cm_mapping *m, const void *p, size_t n);
 /* Somebody will map the file soon: it is read once, from begin to end, so that the system keeps it in large pieces, which are
- * mapped faster than those it brings when asked for places in it. Not files so large that others would have to go. */
+ * mapped faster than those it brings when asked for places in it. Not small ones, which writers leave in memory, nor any so large
+ * that others would have to go. */
 void cm_file_fetch(const char *path);
 /* Write to a temporary file beside `path`, then rename: readers never see half a file. */
 cm_status cm_file_write(cm_ctx *cx, const char *path, const void *data, size_t n) CM_MUST_USE;

@@ -106,6 +106,8 @@ static void favour_measured(const cm_context *c, const cm_ready_step *s, const c
     for (int k = 0; k < CM_COUNT(others) && best < 0; k++) {
         cm_candidate there[MOST_CANDIDATES];
         cm_problem q = *p;
+        if (others[k] == p->threads)
+            continue;
         q.threads = others[k];
         memcpy(there, list, (size_t)n * sizeof *list);
         look_up(c, cm_signature(s, &q), there, n);

@@ -82,7 +82,8 @@ bool cm_form_problem(cm_arena *arena, const struct cm_ready_step *s, const cm_te
                      int threads, cm_problem *p);
 
 /* The cheapest tactic; choice->tactic NULL and ns INFINITY when none takes the problem. What was measured
- * counts before what is expected; where nothing was, the best for another number of threads counts for a little less than it is expected to take. */
+ * counts before what is expected; where nothing was, the best for another number of threads counts for less than it is
+ * expected to take. */
 void cm_select(const struct cm_context *c, const struct cm_ready_step *s, const cm_problem *p,
                cm_choice *out);
 /* By what is expected alone. */

@@ -8,11 +8,7 @@
 static void bind(run_case *t, int threads, int rank, const int64_t *dims)
 {
     const cm_context_options o = {.threads = threads};
-    cm_context_destroy(t->context);
-    t->context = NULL;
-    ok(t, cm_context_create(&t->cx, t->engine, &o, &t->context));
-    ok(t, cm_context_set_shape(&t->cx, t->context, 0, rank, dims));
-    ok(t, cm_context_bind(&t->cx, t->context));
+    bind_again(t, &o, rank, dims);
 }
 
 /* The network's plan with what the context packed, to `out`; -> how many constants. */

@@ -107,6 +107,17 @@ static inline void load(run_case *t, const char *text)
     ok(t, cm_context_create(&t->cx, t->engine, &o, &t->context));
 }
 
+/* Another context of t->engine, bound to a shape of its only input. */
+static inline void bind_again(run_case *t, const cm_context_options *o, int rank,
+                              const int64_t *dims)
+{
+    cm_context_destroy(t->context);
+    t->context = NULL;
+    ok(t, cm_context_create(&t->cx, t->engine, o, &t->context));
+    ok(t, cm_context_set_shape(&t->cx, t->context, 0, rank, dims));
+    ok(t, cm_context_bind(&t->cx, t->context));
+}
+
 static inline cm_datum tensor(cm_dtype dtype, int rank, const int64_t *dims, const void *data)
 {
     cm_datum d = {.kind = CM_TENSOR};

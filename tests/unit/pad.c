@@ -1,6 +1,8 @@
 /* pad.c -- every mode, several times around, and symbolic pads
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op_text.h"
+#include "ops/move/borders.h"
+#include "ops/problem.h"
 
 static void test_shapes(void **state)
 {
@@ -62,13 +64,64 @@ static void test_exported_pads(void **state)
     SAME(infer("Pad", "", "f32[h,w]", pads, NULL), "f32[h + q + 2,p + w + 1]");
 }
 
+/* The sources of i up to `last` are the constant, or go by one step. */
+static bool is_straight(cm_pad_mode mode, int64_t i, int64_t last, int64_t n)
+{
+    int64_t step = last > i ? cm_pad_source(mode, i + 1, n) - cm_pad_source(mode, i, n) : 0;
+    bool constant = cm_pad_source(mode, i, n) < 0, is = step >= -1 && step <= 1;
+    for (int64_t k = i + 1; k <= last; k++) {
+        int64_t from = cm_pad_source(mode, k, n);
+        is = is && (from < 0) == constant && from - cm_pad_source(mode, k - 1, n) == step;
+    }
+    return is;
+}
+
+static void test_straight_parts(void **state)
+{
+    (void)state;
+    enum { FAR = 20 };
+    for (cm_pad_mode mode = 0; mode < CM_PAD_MODES; mode++)
+        for (int64_t n = mode == CM_PAD_CONSTANT ? -1 : 1; n < 6; n++)
+            for (int64_t i = -FAR; i < FAR; i++) {
+                int64_t last = cm_pad_straight(mode, i, n);
+                assert_true(last >= i);
+                assert_true(is_straight(mode, i, last < FAR ? last : FAR, n));
+                assert_false(last > i && last < FAR && is_straight(mode, i, last + 1, n));
+            }
+}
+
+/* A plan may say any size: what it costs to describe one must not grow with it. */
+static void test_huge_axis_is_described_at_once(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"mode=constant", "mode=edge"};
+    enum { HUGE = 40 };
+    for (int m = 0; m < 2; m++) {
+        const cm_op *op = cm_op_find("Pad");
+        int64_t pads[2] = {(int64_t)1 << HUGE, (int64_t)1 << HUGE},
+                sizes[3] = {3, 2, 3 + 2 * pads[0]};
+        float data = 0;
+        cm_tensor t[3];
+        cm_dtype types[3] = {CM_F32, CM_I64, CM_F32};
+        for (int i = 0; i < 3; i++)
+            assert_true(cm_tensor_shape(&t[i], types[i], 1, &sizes[i]));
+        t[0].data = &data;
+        t[1].data = pads;
+        const cm_tensor *in[2] = {&t[0], &t[1]};
+        const cm_tensor *out[1] = {&t[2]};
+        cm_problem p = {.in = in, .n_in = 2, .out = out, .n_out = 1};
+        assert_true(cm_problem_find(op)->fill(&op_text_arena, op, op_text_attrs(op, modes[m]), &p));
+        assert_int_equal(p.as.move.n_pieces, 3);
+        assert_int_equal(p.as.move.cuts[0].segments[2].n, pads[0]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OP_TEXT_TEST(test_shapes),
-        OP_TEXT_TEST(test_modes),
-        OP_TEXT_TEST(test_refusals),
-        OP_TEXT_TEST(test_exported_pads),
+        OP_TEXT_TEST(test_shapes),         OP_TEXT_TEST(test_modes),
+        OP_TEXT_TEST(test_refusals),       OP_TEXT_TEST(test_exported_pads),
+        OP_TEXT_TEST(test_straight_parts), OP_TEXT_TEST(test_huge_axis_is_described_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,5 +21,8 @@ cm_pad_mode cm_pad_mode_of(cm_str name);
 /* Where element i of an axis of `n` comes from; i counts from the first element, so that the
  * padding before it is negative. -1: the constant. */
 int64_t cm_pad_source(cm_pad_mode mode, int64_t i, int64_t n);
+/* The last element up to which the sources of i and all after it are the constant, or go by one step of -1,
+ * 0 or 1. INT64_MAX: they do for ever. */
+int64_t cm_pad_straight(cm_pad_mode mode, int64_t i, int64_t n);
 
 #endif

@@ -171,6 +171,29 @@ int64_t cm_pad_source(cm_pad_mode mode, int64_t i, int64_t n)
     }
 }
 
+/* The first of ..., -n, 0, n, 2 n, ... that is above i. */
+static int64_t next_multiple(int64_t i, int64_t n)
+{
+    int64_t rest = i % n;
+    return i - rest + (rest < 0 ? 0 : n);
+}
+
+int64_t cm_pad_straight(cm_pad_mode mode, int64_t i, int64_t n)
+{
+    if (n <= (mode == CM_PAD_CONSTANT ? 0 : 1))
+        return INT64_MAX; /* all of it comes from one place */
+    switch (mode) {
+    case CM_PAD_CONSTANT:
+        return i < 0 ? -1 : i < n ? n - 1 : INT64_MAX;
+    case CM_PAD_EDGE:
+        return i < 0 ? 0 : i < n - 1 ? n - 1 : INT64_MAX;
+    case CM_PAD_WRAP:
+        return next_multiple(i, n) - 1;
+    default: /* CM_PAD_REFLECT */
+        return next_multiple(i, n - 1);
+    }
+}
+
 typedef struct {
     const cm_tensor *x;
     cm_tensor *y;

@@ -22,37 +22,25 @@ typedef struct {
     int value; /* input that holds the constant, -1: zero */
 } pad_job;
 
-static int64_t source(cm_pad_mode mode, int64_t i, int64_t before, int64_t left, int64_t first)
-{
-    int64_t from = cm_pad_source(mode, i - cm_max_i64(0, before), left);
-    return from < 0 ? -1 : from + first;
-}
-
-/* The segments of an axis; false: too many. */
+/* The segments of an axis; false: too many. Costs nothing by element: sizes come from files. */
 static bool cut_axis(cm_pad_mode mode, int64_t size, int64_t out, int64_t before, int64_t after,
                      segment *all, int *n)
 {
-    int64_t first = cm_max_i64(0, -before);
+    int64_t first = cm_max_i64(0, -before), start = cm_max_i64(0, before);
     int64_t left = size - first - cm_max_i64(0, -after);
     *n = 0;
-    for (int64_t i = 0; i < out;) {
+    for (int64_t i = 0, end; i < out; i = end) {
         if (*n == MOST_SEGMENTS)
             return false;
-        segment *s = &all[(*n)++];
-        *s = (segment){i, 1, source(mode, i, before, left, first), 0};
-        int64_t last = s->from, next;
-        for (i++; i < out; i++, s->n++, last = next) {
-            next = source(mode, i, before, left, first);
-            if ((next < 0) != (s->from < 0))
-                break;
-            int64_t step = next - last;
-            if (s->n == 1)
-                s->step = step;
-            if (s->step != step || step > 1 || step < -1)
-                break;
-        }
-        if (s->n == 1)
-            s->step = 0;
+        int64_t last = cm_pad_straight(mode, i - start, left);
+        int64_t from = cm_pad_source(mode, i - start, left);
+        end = last < out - 1 - start ? start + last + 1 : out;
+        all[(*n)++] = (segment){
+            .at = i,
+            .n = end - i,
+            .from = from < 0 ? -1 : first + from,
+            .step = end - i > 1 ? cm_pad_source(mode, i + 1 - start, left) - from : 0,
+        };
     }
     return true;
 }

@@ -4,7 +4,11 @@
 
 #include "passes/transposes.h"
 
-enum { LARGE = 1 << 18 }; /* elements: weights that others read too are not kept twice */
+/* Others read the constant too, and it is not kept twice. */
+static bool is_shared(const cm_value *v)
+{
+    return v->n_uses > 1 && cm_volume(v) > CM_LARGE_WEIGHTS;
+}
 
 bool cm_product_of(const cm_node *n, cm_product *out)
 {
@@ -27,8 +31,7 @@ static cm_status transpose_weights(cm_rewriter *rw, cm_node *before, const cm_no
                                    cm_product *p)
 {
     cm_node *t;
-    if (!p->trans_b || p->batch_b || !cm_is_const(p->b) || cm_rank(p->b) != 2 ||
-        (p->b->n_uses > 1 && cm_volume(p->b) > LARGE))
+    if (!p->trans_b || p->batch_b || !cm_is_const(p->b) || cm_rank(p->b) != 2 || is_shared(p->b))
         return CM_OK;
     CM_TRY(cm_make_transpose(rw, before, p->b, (int64_t[]){1, 0}, 2, like, &t));
     p->b = t->out[0];
@@ -38,8 +41,7 @@ static cm_status transpose_weights(cm_rewriter *rw, cm_node *before, const cm_no
 
 static cm_status scale_weights(cm_rewriter *rw, cm_node *before, cm_product *p)
 {
-    if (p->alpha == 1 || !cm_is_const(p->b) || p->b->type.dtype == CM_F16 ||
-        (p->b->n_uses > 1 && cm_volume(p->b) > LARGE))
+    if (p->alpha == 1 || !cm_is_const(p->b) || p->b->type.dtype == CM_F16 || is_shared(p->b))
         return CM_OK;
     const double *w;
     double *v;

@@ -6,6 +6,9 @@
 
 #include "passes/match.h"
 
+/* Elements: what is larger is not kept in two forms to save little. */
+enum { CM_LARGE_WEIGHTS = 1 << 18 };
+
 typedef struct cm_product {
     cm_value *a, *b;
     bool trans_a, trans_b, batch_a, batch_b;

@@ -9,6 +9,8 @@
  * what it is made from by more than GROWTH bytes stays a node, so that a plan is not inflated to save
  * nothing (an Expand of a scalar costs less to run than to load). Arithmetic on such large values is done when the
  * first node is met that cannot be folded: weights made by a formula become weights, what was between is forgotten.
+ * A large matrix that others read as it is (an embedding that the last product reads transposed) is not kept both ways:
+ * products take it as it is (absorb_transpose).
  *
  * needs: types, tracked elements    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -17,6 +19,7 @@
 
 #include "ops/eval.h"
 #include "passes/folding.h"
+#include "passes/product.h"
 
 enum { GROWTH = 1 << 16 };
 
@@ -97,10 +100,23 @@ static bool is_quantised_weight(const cm_node *n)
     return false;
 }
 
+/* A large matrix that products read transposed, and others as it is. */
+static bool is_tied_weight(const cm_node *n)
+{
+    if (!cm_is(n, CM_OP_TRANSPOSE) || cm_rank(n->in[0]) != 2 || n->in[0]->n_uses < 2 ||
+        cm_volume(n->in[0]) <= CM_LARGE_WEIGHTS || !cm_is_float(n->in[0]))
+        return false;
+    for (const cm_use *u = n->out[0]->uses; u; u = u->next)
+        if (!u->node || u->node->network != n->network || !cm_is(u->node, CM_OP_MATMUL) ||
+            u->node->in[1] != n->out[0] || u->node->in[0] == n->out[0])
+            return false;
+    return true;
+}
+
 static bool can_fold(const cm_node *n, bool keep_quantised)
 {
     if (!(n->op->traits & CM_PURE) || !n->op->family->eval ||
-        (keep_quantised && is_quantised_weight(n)))
+        (keep_quantised && is_quantised_weight(n)) || is_tied_weight(n))
         return false;
     size_t from = 0;
     for (int i = 0; i < n->n_in; i++) {

@@ -7,13 +7,16 @@
  *     y = Conv(x, @w*scale, @b*scale + offset)
  *
  * After Conv, ConvTranspose and MatMul with constant weights, when nobody else reads what is between. The
- * bias of a MatMul stays an Add, which the epilogue takes: there is one form of a biased product.
+ * bias of a MatMul stays an Add, which the epilogue takes: there is one form of a biased product. So does one factor
+ * for all of a large MatMul that is then added to something: the epilogue has it for nothing, and the weights stay
+ * those of the model, of which there is no second copy.
  *
  * needs: types, uses, folded constants    keeps: types, uses
  * numerics: weights are scaled in double precision and rounded once
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "passes/linear.h"
+#include "passes/product.h"
 
 typedef struct {
     const cm_value *constant; /* NULL: none */
@@ -80,13 +83,22 @@ static bool is_canonical(const cm_linear *l, const change *ch)
     return l->node->op->id == CM_OP_MATMUL && !l->add && !ch->scales && ch->factor == 1;
 }
 
+/* Is n one factor, between a product with large weights and a sum? */
+static bool is_for_epilogue(const cm_linear *l, const cm_node *n, const change *ch)
+{
+    const cm_node *reader = cm_only_reader(n->out[0]);
+    return ch->scales && cm_volume(ch->constant) == 1 && l->node->op->id == CM_OP_MATMUL &&
+           cm_volume(l->weights) > CM_LARGE_WEIGHTS && reader && cm_is(reader, CM_OP_ADD) &&
+           !cm_is_const(reader->in[0]) && !cm_is_const(reader->in[1]);
+}
+
 static cm_status fold(cm_rewriter *rw, cm_node *n, int i)
 {
     cm_linear l;
     change ch;
     const double *scale, *shift;
     if (!change_of(n, i, &ch) || !cm_linear_find(n->in[i], &l) || is_canonical(&l, &ch) ||
-        !cm_same_shape(n->in[i], n->out[0]) ||
+        is_for_epilogue(&l, n, &ch) || !cm_same_shape(n->in[i], n->out[0]) ||
         (ch.constant && !cm_per_channel(ch.constant, n->in[i], l.axis, l.channels)))
         return CM_OK;
     CM_TRY(numbers(rw->cx, &ch, l.channels, &scale, &shift));

@@ -216,6 +216,26 @@ static void copy_line(const job *j, const float *from, int64_t first, int64_t co
         memset(to + hi * e, 0, (size_t)((count - hi) * e) * sizeof *to);
 }
 
+/* How far behind a line is the one that the next output row has in its place. 0: there is none, or it is not worth asking
+ * for: what has many channels is a layer's output, and in the cache. */
+static int64_t next_line(const job *j, const piece *q)
+{
+    enum { FEW = 8 };
+    const cm_conv *c = j->c;
+    int64_t lowest = (q->oy + 1) * c->stride[1] - c->pad[1] + (c->kernel[1] - 1) * c->dilation[1];
+    bool asks = lowest < c->in[1] && j->f.elems < FEW;
+    return asks ? c->stride[1] * c->in[2] * j->f.elems : 0;
+}
+
+/* Asks for what `count` pixels from column `first` on will have of a line. */
+static void ask_line(const job *j, const float *line, int64_t first, int64_t count)
+{
+    enum { FLOATS = 16 };
+    int64_t last = cm_min_i64(first + count, j->c->in[2]) * j->f.elems;
+    for (int64_t i = cm_max_i64(first, 0) * j->f.elems; i < last; i += FLOATS)
+        __builtin_prefetch(line + i, 0, 2);
+}
+
 /* Pixels [at, at + m) of the piece, lines [first, first + n) whose rows of the input are `source`. More than
  * a tile is a strip: whole tiles that lie inside, and all lines. */
 static void tile(const job *j, const piece *q, const float *const *source, int64_t first, int64_t n,
@@ -226,6 +246,7 @@ static void tile(const job *j, const piece *q, const float *const *source, int64
     const float *runs[RUNS];
     int64_t per_line = f->runs / f->lines, column = (q->ox + at) * c->stride[2] - c->pad[2];
     int64_t count = (m - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1;
+    int64_t next = next_line(j, q);
     bool inside = column >= 0 && column + count <= c->in[2];
     for (int64_t i = 0; i < n; i++) {
         const float *from = buffer + i * f->ld;
@@ -233,6 +254,8 @@ static void tile(const job *j, const piece *q, const float *const *source, int64
             from = source[i] + column * f->elems;
         else
             copy_line(j, source[i], column, count, buffer + i * f->ld);
+        if (source[i] && next && (first + i) % c->kernel[1] >= c->kernel[1] - c->stride[1])
+            ask_line(j, source[i] + next, column, count);
         for (int64_t kx = 0; kx < per_line; kx++)
             runs[i * per_line + kx] = from + kx * c->dilation[2] * f->elems;
     }

@@ -141,16 +141,18 @@ static int64_t tile_begin(const job *j, int64_t tile)
     return j->first + cm_gemm_tile_begin(j->pixels, j->tiles, tile);
 }
 
+enum { NEXT_PANEL = 4 }; /* tiles of a strip that ask for the next panel where it comes from far */
+
 /* Where what tile `tile` of a strip asks for begins: a part of the next panel, which comes from far; else of a later
  * step's weights, of which a thread has asked for *asked rows. *rows: how many, 0: as many as there is time for. */
 static const char *ahead_of(const job *j, int64_t tile, int64_t panel, int64_t *asked, int *rows)
 {
     int64_t k = j->c->c_in;
-    bool far = !j->stay && panel + 1 < panels_of(j->c) && tile < 4;
+    bool far = !j->stay && panel + 1 < panels_of(j->c) && tile < NEXT_PANEL;
     const float *next = j->w + (panel + 1) * cm_pairs_panel(k);
     *rows = 0;
     if (far)
-        return (const char *)(next + tile * (k / 4) * CM_PAIRS_NR);
+        return (const char *)(next + tile * (k / NEXT_PANEL) * CM_PAIRS_NR);
     if (*asked >= j->next_rows)
         return NULL;
     *asked += j->next_step;
@@ -250,13 +252,22 @@ static void divide(job *j, int threads)
     }
 }
 
+/* How many times a tile asks for nothing of its own step. */
+static int64_t free_tiles(const job *j)
+{
+    int64_t strip = j->tiles / j->strips, panels = panels_of(j->c);
+    if (j->stay)
+        return j->tiles * panels;
+    return j->strips * (cm_max_i64(0, strip - NEXT_PANEL) * (panels - 1) + strip);
+}
+
 /* Shares what a thread asks for of a later step's weights out among its tiles: a quarter of the cache at most, and no more than
  * tiles have time for. */
 static void look_ahead(job *j, const cm_run *r, int threads)
 {
     int64_t rows = cm_min_i64((int64_t)r->ahead_bytes, cm_cpu_l2_floats()) / (CM_PAIRS_NR * 4);
     int64_t time = j->c->c_in / 4 - CM_PAIRS_MR * (j->sink.e.residual ? 2 : 1);
-    int64_t tiles = cm_max_i64(1, j->tiles * panels_of(j->c) / threads);
+    int64_t tiles = cm_max_i64(1, free_tiles(j) / threads);
     j->share = cm_ceil_div(j->strips * j->splits, threads);
     j->next = r->ahead;
     j->next_step = cm_min_i64(cm_ceil_div(rows, tiles), time);

@@ -104,6 +104,8 @@ typedef struct cm_run {
     int64_t *count;
 } cm_run;
 
+enum { CM_IN_PLACE_ANY = -1 };
+
 typedef struct cm_tactic {
     const char *name;
     int level; /* least cm_target.level that it runs on */
@@ -139,7 +141,7 @@ typedef struct cm_tactic {
     size_t (*signals)(const cm_problem *p, const cm_knobs *k);
     bool joins; /* looks at cm_problem.then */
     /* 1 + the input whose memory output 0 may take over when nobody reads the input afterwards: `run` may
-     * then find both at one place. 0: none. */
+     * then find both at one place. 0: none. CM_IN_PLACE_ANY: one that lies as output 0 does, which is the only one. */
     int in_place;
     bool parts; /* takes elements of less than a byte, packed as plans hold them, dense */
 } cm_tactic;

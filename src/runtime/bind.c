@@ -122,26 +122,54 @@ static int add_workspace(cm_context *c, const cm_ready_step *s, int n)
     return n + 1;
 }
 
-/* May the step's output 0 take over the memory of the input that its tactic names? Nobody else may read the
- * input, now or later, and it must lie in the arena with a place of its own. */
-static bool takes_over(cm_context *c, const cm_ready_step *s, int32_t v, size_t bytes)
+static bool lies_as(const cm_tensor *a, const cm_tensor *b)
 {
-    const cm_solution *sol = &c->solutions[s->index];
-    int i = sol->way == CM_WAY_TACTIC ? sol->choice.tactic->in_place - 1 : -1;
-    if (i < 0 || i >= s->plan->n_in || s->plan->out[0].value != v || sol->n_conversions)
-        return false;
+    size_t bytes = (size_t)a->rank * sizeof *a->dims;
+    return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dims, b->dims, bytes) &&
+           !memcmp(a->strides, b->strides, bytes);
+}
+
+/* Does the tactic allow that output 0 lies where input i does? */
+static bool allows(const cm_solution *sol, int i)
+{
+    const cm_problem *p = &sol->p;
+    int which = sol->choice.tactic->in_place;
+    if (which != CM_IN_PLACE_ANY)
+        return i == which - 1;
+    return p->n_out == 1 && i < p->n_in && p->in[i] && p->out[0] && lies_as(p->in[i], p->out[0]);
+}
+
+/* May the step's output 0 have the memory of input i? Nobody else may read the input, now or later, and it must lie in
+ * the arena with a place of its own, of so many bytes. */
+static bool is_left_to(const cm_context *c, const cm_ready_step *s, int32_t v, int i, size_t bytes)
+{
     int32_t from = s->plan->in[i].value;
     size_t held;
     for (int k = 0; k < s->plan->n_in; k++)
         if (k != i && s->plan->in[k].value == from)
             return false;
-    if (from < 0 || c->slots[from].interval < 0 || c->last[from] != s->end ||
-        c->engine->values[from].list != c->engine->values[v].list || !c->slots[from].shaped ||
-        !cm_tensor_bytes(&c->slots[from].datum.tensor, &held) || held != bytes)
+    return from >= 0 && c->slots[from].interval >= 0 && c->last[from] == s->end &&
+           c->engine->values[from].list == c->engine->values[v].list && c->slots[from].shaped &&
+           cm_tensor_bytes(&c->slots[from].datum.tensor, &held) && held == bytes &&
+           c->intervals[c->slots[from].interval].bytes >= bytes;
+}
+
+/* May the step's output 0 take over the memory of an input that its tactic names? Steps of a chain may not: those before
+ * them come back to what they read. */
+static bool takes_over(cm_context *c, const cm_ready_step *s, int32_t v, size_t bytes)
+{
+    const cm_solution *sol = &c->solutions[s->index];
+    if (sol->way != CM_WAY_TACTIC || s->plan->out[0].value != v || sol->n_conversions || sol->until)
         return false;
-    cm_interval *place = &c->intervals[c->slots[from].interval];
-    place->last = c->last[v] > place->last ? c->last[v] : place->last;
-    c->slots[v].interval = c->slots[from].interval;
+    int i = 0;
+    while (i < s->plan->n_in && !(allows(sol, i) && is_left_to(c, s, v, i, bytes)))
+        i++;
+    if (i == s->plan->n_in)
+        return false;
+    int from = c->slots[s->plan->in[i].value].interval;
+    if (c->intervals[from].last < c->last[v])
+        c->intervals[from].last = c->last[v];
+    c->slots[v].interval = from;
     return true;
 }
 

@@ -179,6 +179,33 @@ static void a_context_may_need_no_memory(void **state)
     assert_int_equal(cm_tensor_elems(out(t, 0)), 0);
 }
 
+static void steps_take_over_what_nobody_reads_again(void **state)
+{
+    run_case *t = *state;
+    enum { N = 1000 };
+    static float x[N], want[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)(i - N / 2);
+        want[i] = (float)abs(i - N / 2);
+    }
+    load(t, "x: f32[n]\na = Neg(x)\nb = Abs(a)\nc = Neg(b)\nd = Abs(c)\nreturn d\n");
+    give(t, 0, CM_F32, 1, DIMS(N), x);
+    run(t);
+    assert_in_range(cm_context_arena_bytes(t->context), 1, N * sizeof *x + 64);
+    expect_f32(t, 0, N, want);
+}
+
+/* a is read again, s twice, and the row of b does not lie as the sum does. */
+static void steps_leave_what_is_read_again(void **state)
+{
+    run_case *t = *state;
+    load(t, "x: f32[n,2]\n@zero = i64[1] {0}\na = Neg(x)\nb = ReduceSum(a, @zero)\nc = Add(a, b)\n"
+            "s = Sub(a, c)\np = Mul(s, s)\nreturn p\n");
+    give(t, 0, CM_F32, 2, DIMS(3, 2), (const float[]){1, 2, 3, 4, 5, 6});
+    run(t);
+    expect_f32(t, 0, 6, (const float[]){81, 144, 81, 144, 81, 144});
+}
+
 static void if_takes_one_branch(void **state)
 {
     run_case *t = *state;
@@ -529,6 +556,8 @@ int main(void)
         TEST(outputs_sized_by_data_are_asked_for),
         TEST(misaligned_and_empty_inputs_work),
         TEST(a_context_may_need_no_memory),
+        TEST(steps_take_over_what_nobody_reads_again),
+        TEST(steps_leave_what_is_read_again),
         TEST(if_takes_one_branch),
         TEST(loops_carry_and_stack),
         TEST(loops_change_shapes_and_stop_early),

@@ -139,7 +139,7 @@ struct cameo_run {
     const cameo_problem *problem;
     const void *const *inputs; /* memory of the problem's inputs and outputs, in order */
     void *const *outputs;
-    void *workspace; /* as many bytes as workspace() said, aligned to 64 */
+    void *workspace; /* as many bytes as workspace() said, aligned to 64; never NULL */
 };
 
 typedef enum cameo_device { CAMEO_CPU = 0, CAMEO_CUDA = 1 } cameo_device;

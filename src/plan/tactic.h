@@ -86,7 +86,7 @@ typedef struct cm_run {
     const void *const *in;
     void *const *out;
     const void *const *operands;
-    void *workspace; /* aligned to 64 */
+    void *workspace; /* aligned to 64; never NULL */
     cm_threads *threads;
     /* Packed weights that a step soon after this one reads: a kernel that has time may ask the cache for them. NULL: none. */
     const void *ahead;

@@ -198,8 +198,7 @@ static void begin_link(const chain *h, link *k, const cm_ready_step *s, int64_t 
                 .done = row,
                 .memory = sol->out_data[0]};
     memcpy(k->in, sol->data, (size_t)sol->n_in * sizeof *k->in);
-    if (k->workspace)
-        k->workspace = (char *)k->workspace + part * (int64_t)rounded(sol->workspace);
+    k->workspace = (char *)k->workspace + part * (int64_t)rounded(sol->workspace);
     if (sol->kept) {
         k->from = row;
         k->memory += part * sol->kept * k->row_bytes;

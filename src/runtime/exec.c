@@ -233,13 +233,14 @@ static int64_t set_pointers(cm_context *c, const cm_ready_step *s, cm_solution *
 
 static cm_run run_of(cm_ctx *cx, const cm_context *c, const cm_solution *sol, void *workspace)
 {
+    static _Alignas(64) unsigned char nothing[64]; /* of no bytes, for those who asked for none */
     return (cm_run){.cx = cx,
                     .p = &sol->p,
                     .k = &sol->choice.knobs,
                     .in = sol->data,
                     .out = sol->out_data,
                     .operands = sol->data + sol->p.n_in,
-                    .workspace = workspace,
+                    .workspace = workspace ? workspace : nothing,
                     .threads = c->threads,
                     .ahead = sol->ahead,
                     .ahead_bytes = sol->ahead_bytes};

@@ -78,12 +78,16 @@ static inline bool fuzz_zeros(fuzz_job *j, cm_context *c, const cm_engine *e, in
            cm_context_set_input(&j->cx, c, i, &d) == CM_OK;
 }
 
+/* At an instruction set that the length of the plan says. */
 static inline void fuzz_run(fuzz_job *j, const void *plan, size_t n)
 {
+    static const char *const levels[] = {"cpu:generic", "cpu:avx2", "cpu"};
     cm_engine *e;
     cm_context *c = NULL;
-    cm_context_options o = {.threads = 1};
-    if (!fuzz_ok(j, cm_engine_open_memory(&j->cx, plan, n, true, NULL, &e)))
+    cm_target level;
+    cm_context_options o = {.threads = 1, .target = &level};
+    if (!fuzz_ok(j, cm_target_parse(&j->cx, levels[n % CM_COUNT(levels)], &level)) ||
+        !fuzz_ok(j, cm_engine_open_memory(&j->cx, plan, n, true, NULL, &e)))
         return;
     if (fuzz_ok(j, cm_context_create(&j->cx, e, &o, &c))) {
         bool ready = true;

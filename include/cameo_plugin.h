@@ -90,7 +90,8 @@ typedef struct cameo_eval_calls {
     /* Shape and memory for an output whose size the rule left to the data. */
     cameo_status (*allocate)(const cameo_eval *e, int o, cameo_dtype dtype, int rank,
                              const int64_t *dims);
-    void *(*scratch)(const cameo_eval *e, size_t bytes); /* zeroed, until you return; NULL: none left */
+    void *(*scratch)(const cameo_eval *e,
+                     size_t bytes); /* zeroed, until you return; NULL: none left */
     void (*parallel)(const cameo_eval *e, int64_t n, int64_t grain, cameo_range fn, void *arg);
     /* What only the data can show: an index out of range. */
     cameo_status (*fail)(const cameo_eval *e, const char *sentence);
@@ -139,7 +140,7 @@ struct cameo_run {
     const cameo_problem *problem;
     const void *const *inputs; /* memory of the problem's inputs and outputs, in order */
     void *const *outputs;
-    void *workspace; /* as many bytes as workspace() said, aligned to 64; never NULL */
+    void *workspace; /* as many bytes as workspace() said, aligned to 64; never NULL on the CPU */
 };
 
 typedef enum cameo_device { CAMEO_CPU = 0, CAMEO_CUDA = 1 } cameo_device;
@@ -190,8 +191,8 @@ typedef struct cameo_plugin_tactic {
 
 /* ---- Operators and the plugin --------------------------------------------------------------- */
 
-#define CAMEO_OP_PURE 1u /* same inputs, same outputs: may be folded, shared, dropped */
-#define CAMEO_ANY_NUMBER INT16_MAX
+#define CAMEO_OP_PURE     1u /* same inputs, same outputs: may be folded, shared, dropped */
+#define CAMEO_ANY_NUMBER  INT16_MAX
 #define CAMEO_MAX_TACTICS 8 /* of one operator and device */
 
 typedef struct cameo_plugin_op {
@@ -211,7 +212,7 @@ typedef struct cameo_plugin_op {
 
 typedef struct cameo_plugin {
     size_t size;
-    unsigned abi; /* CAMEO_PLUGIN_ABI */
+    unsigned abi;               /* CAMEO_PLUGIN_ABI */
     const char *name, *version; /* plans say that they need it by these */
     int n_ops;
     const cameo_plugin_op *const *ops;

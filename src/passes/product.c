@@ -4,8 +4,7 @@
 
 #include "passes/transposes.h"
 
-/* Others read the constant too, and it is not kept twice. */
-static bool is_shared(const cm_value *v)
+bool cm_is_shared_weight(const cm_value *v)
 {
     return v->n_uses > 1 && cm_volume(v) > CM_LARGE_WEIGHTS;
 }
@@ -26,12 +25,31 @@ bool cm_product_of(const cm_node *n, cm_product *out)
     return true;
 }
 
+bool cm_is_plain_product(const cm_node *n, cm_product *p)
+{
+    return n && cm_product_of(n, p) && cm_is_float(n->out[0]) && cm_rank(p->a) >= 2 &&
+           cm_rank(p->b) >= 2 && !p->batch_a && !p->batch_b;
+}
+
+bool cm_only_products_read(const cm_value *v)
+{
+    enum { MOST_READERS = 16 };
+    cm_product p;
+    if (v->n_uses > MOST_READERS)
+        return false;
+    for (const cm_use *u = v->uses; u; u = u->next)
+        if (!cm_is_plain_product(u->node, &p) || u->node->network != v->network)
+            return false;
+    return true;
+}
+
 /* The constant matrix the other way round; folding computes it. */
 static cm_status transpose_weights(cm_rewriter *rw, cm_node *before, const cm_node *like,
                                    cm_product *p)
 {
     cm_node *t;
-    if (!p->trans_b || p->batch_b || !cm_is_const(p->b) || cm_rank(p->b) != 2 || is_shared(p->b))
+    if (!p->trans_b || p->batch_b || !cm_is_const(p->b) || cm_rank(p->b) != 2 ||
+        cm_is_shared_weight(p->b))
         return CM_OK;
     CM_TRY(cm_make_transpose(rw, before, p->b, (int64_t[]){1, 0}, 2, like, &t));
     p->b = t->out[0];
@@ -41,7 +59,8 @@ static cm_status transpose_weights(cm_rewriter *rw, cm_node *before, const cm_no
 
 static cm_status scale_weights(cm_rewriter *rw, cm_node *before, cm_product *p)
 {
-    if (p->alpha == 1 || !cm_is_const(p->b) || p->b->type.dtype == CM_F16 || is_shared(p->b))
+    if (p->alpha == 1 || !cm_is_const(p->b) || p->b->type.dtype == CM_F16 ||
+        cm_is_shared_weight(p->b))
         return CM_OK;
     const double *w;
     double *v;

@@ -86,7 +86,8 @@ typedef struct cm_run {
     const void *const *in;
     void *const *out;
     const void *const *operands;
-    void *workspace; /* aligned to 64; never NULL */
+    void *
+        workspace; /* aligned to 64; on the CPU never NULL where the tactic says how much it needs */
     cm_threads *threads;
     /* Packed weights that a step soon after this one reads: a kernel that has time may ask the cache for them. NULL: none. */
     const void *ahead;
@@ -141,7 +142,7 @@ typedef struct cm_tactic {
     size_t (*signals)(const cm_problem *p, const cm_knobs *k);
     bool joins; /* looks at cm_problem.then */
     /* 1 + the input whose memory output 0 may take over when nobody reads the input afterwards: `run` may
-     * then find both at one place. 0: none. CM_IN_PLACE_ANY: one that lies as output 0 does, which is the only one. */
+     * then find both at one place. 0: none. CM_IN_PLACE_ANY: any that lies as output 0 does, where that is the only output. */
     int in_place;
     bool parts; /* takes elements of less than a byte, packed as plans hold them, dense */
 } cm_tactic;

@@ -103,12 +103,11 @@ static bool is_quantised_weight(const cm_node *n)
 /* A large matrix that products read transposed, and others as it is. */
 static bool is_tied_weight(const cm_node *n)
 {
-    if (!cm_is(n, CM_OP_TRANSPOSE) || cm_rank(n->in[0]) != 2 || n->in[0]->n_uses < 2 ||
-        cm_volume(n->in[0]) <= CM_LARGE_WEIGHTS || !cm_is_float(n->in[0]))
+    if (!cm_is(n, CM_OP_TRANSPOSE) || cm_rank(n->in[0]) != 2 || !cm_is_shared_weight(n->in[0]) ||
+        !cm_only_products_read(n->out[0]))
         return false;
     for (const cm_use *u = n->out[0]->uses; u; u = u->next)
-        if (!u->node || u->node->network != n->network || !cm_is(u->node, CM_OP_MATMUL) ||
-            u->node->in[1] != n->out[0] || u->node->in[0] == n->out[0])
+        if (u->node->in[0] == n->out[0])
             return false;
     return true;
 }

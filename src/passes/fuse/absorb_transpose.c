@@ -17,8 +17,6 @@
 #include "passes/product.h"
 #include "passes/transposes.h"
 
-enum { MOST_READERS = 16 };
-
 /* Does t bring rows and columns into their places: swap the last two axes (*trans), bring the first behind the
  * batch's (*batch) before that? */
 static bool reorders(const cm_node *t, bool *trans, bool *batch)
@@ -39,24 +37,6 @@ static bool swaps_last_two(const cm_node *t)
 {
     bool trans, batch;
     return reorders(t, &trans, &batch) && trans && !batch;
-}
-
-/* A product of matrices of floats whose batches are as they stand. */
-static bool is_plain_product(const cm_node *n, cm_product *p)
-{
-    return n && cm_product_of(n, p) && cm_is_float(n->out[0]) && cm_rank(p->a) >= 2 &&
-           cm_rank(p->b) >= 2 && !p->batch_a && !p->batch_b;
-}
-
-static bool only_products_read(const cm_value *v)
-{
-    cm_product p;
-    if (v->n_uses > MOST_READERS)
-        return false;
-    for (const cm_use *u = v->uses; u; u = u->next)
-        if (!is_plain_product(u->node, &p) || u->node->network != v->network)
-            return false;
-    return true;
 }
 
 /* A Mul or Div by a number: what is scaled, and the factor. */
@@ -85,7 +65,7 @@ static bool absorb_operand(cm_value **v, bool *trans, bool *batch, double *alpha
 {
     double factor;
     bool t_trans, t_batch;
-    if (!(*v)->producer || (*v)->constant || !only_products_read(*v))
+    if (!(*v)->producer || (*v)->constant || !cm_only_products_read(*v))
         return false;
     *gone = (*v)->producer;
     cm_node *t = cm_made_by(*v, CM_OP_TRANSPOSE);
@@ -131,7 +111,7 @@ static cm_status rewrite_result(cm_rewriter *rw, cm_node *t)
 {
     cm_product p;
     cm_node *n = t->in[0]->producer;
-    if (!n || n->network != t->network || !cm_sole_use(t->in[0]) || !is_plain_product(n, &p) ||
+    if (!n || n->network != t->network || !cm_sole_use(t->in[0]) || !cm_is_plain_product(n, &p) ||
         !swaps_last_two(t) || !cm_rewrite(rw, t))
         return CM_OK;
     cm_product swapped = {
@@ -151,7 +131,7 @@ CM_PASS(absorb_transpose)
             return CM_OK;
         if (!n->out[0] || !n->out[0]->n_uses)
             continue;
-        if (is_plain_product(n, &p))
+        if (cm_is_plain_product(n, &p))
             CM_TRY(rewrite_operands(rw, n, &p));
         else if (cm_is(n, CM_OP_TRANSPOSE))
             CM_TRY(rewrite_result(rw, n));

@@ -49,13 +49,17 @@ static void open_nvrtc(void)
                 rtc.version(&rtc.major, &rtc.minor) == 0;
 }
 
-static const char *source(const char *stem, const char *ending)
+/* The text of t: its own, or that of the file of kernels/ that it names. */
+static cm_status text_of(cm_ctx *cx, const cm_kernel_text *t, const char **out)
 {
-    size_t n = strlen(stem);
-    for (const cm_kernel_source *s = cm_kernel_sources; s->name; s++)
-        if (strncmp(s->name, stem, n) == 0 && strcmp(s->name + n, ending) == 0)
-            return s->text;
-    return NULL;
+    const cm_kernel_source *s = t->text ? NULL : cm_kernel_sources();
+    if (!t->text && !s)
+        return cm_fail_memory(cx);
+    *out = t->text;
+    for (size_t n = strlen(t->file); !*out && s->name; s++)
+        if (strncmp(s->name, t->file, n) == 0 && strcmp(s->name + n, ".cu") == 0)
+            *out = s->text;
+    return *out ? CM_OK : cm_fail(cx, CM_ERR_INTERNAL, "there is no kernel file %s.cu", t->file);
 }
 
 static bool is_header(const char *name)
@@ -82,7 +86,7 @@ static pthread_once_t hashed = PTHREAD_ONCE_INIT;
 static void hash_headers(void)
 {
     of_headers = first_key;
-    for (const cm_kernel_source *s = cm_kernel_sources; s->name; s++)
+    for (const cm_kernel_source *s = cm_kernel_sources(); s->name; s++)
         if (is_header(s->name))
             hash(&of_headers, s->text);
 }
@@ -90,9 +94,8 @@ static void hash_headers(void)
 cm_status cm_kernel_key(cm_ctx *cx, const cm_kernel_text *t, int level, cm_image_key *out)
 {
     char arch[64];
-    const char *text = t->text ? t->text : source(t->file, ".cu");
-    if (!text)
-        return cm_fail(cx, CM_ERR_INTERNAL, "there is no kernel file %s.cu", t->file);
+    const char *text;
+    CM_TRY(text_of(cx, t, &text));
     architecture(t, level, arch, sizeof arch);
     *out = first_key;
     if (!t->text) { /* our own may include our headers */
@@ -145,7 +148,7 @@ static cm_status compile(cm_ctx *cx, const cm_kernel_text *t, int level, const c
     char arch[64], name[96];
     int n = 0, n_options = 0;
     program p;
-    for (const cm_kernel_source *s = cm_kernel_sources; s->name && !t->text; s++) {
+    for (const cm_kernel_source *s = t->text ? NULL : cm_kernel_sources(); s && s->name; s++) {
         if (!is_header(s->name) || n == MOST_HEADERS)
             continue;
         headers[n] = s->text;
@@ -176,14 +179,16 @@ cm_status cm_kernel_compile(cm_ctx *cx, const cm_kernel_text *t, int level, cons
         return cm_fail(cx, CM_ERR_DEVICE,
                        "libnvrtc was not found, and the plan holds no image of kernel %s for sm_%d",
                        t->entry, level / 10);
+    const char *kernel;
+    CM_TRY(text_of(cx, t, &kernel));
     if (t->text)
-        return compile(cx, t, level, t->text, key, out);
+        return compile(cx, t, level, kernel, key, out);
     cm_buf text;
     cm_buf_init(&text, cx->allocator);
     cm_buf_str(&text, "#include \"common.cuh\"\n");
     cm_buf_str(&text, t->defines ? t->defines : "");
     cm_buf_printf(&text, "\n#line 1 \"%s.cu\"\n", t->file);
-    cm_buf_str(&text, source(t->file, ".cu"));
+    cm_buf_str(&text, kernel);
     const char *whole = cm_buf_text(&text);
     cm_status st = text.failed ? cm_fail_memory(cx) : compile(cx, t, level, whole, key, out);
     cm_buf_deinit(&text);

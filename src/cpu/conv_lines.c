@@ -247,6 +247,7 @@ static void tile(const job *j, const piece *q, const float *const *source, int64
     int64_t per_line = f->runs / f->lines, column = (q->ox + at) * c->stride[2] - c->pad[2];
     int64_t count = (m - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1;
     int64_t next = next_line(j, q);
+    bool asks = m > j->g->mr && f->c_out >= j->g->nr; /* the strip does, as it goes */
     bool inside = column >= 0 && column + count <= c->in[2];
     for (int64_t i = 0; i < n; i++) {
         const float *from = buffer + i * f->ld;
@@ -254,7 +255,7 @@ static void tile(const job *j, const piece *q, const float *const *source, int64
             from = source[i] + column * f->elems;
         else
             copy_line(j, source[i], column, count, buffer + i * f->ld);
-        if (source[i] && next && (first + i) % c->kernel[1] >= c->kernel[1] - c->stride[1])
+        if (!asks && source[i] && next && (first + i) % c->kernel[1] >= c->kernel[1] - c->stride[1])
             ask_line(j, source[i] + next, column, count);
         for (int64_t kx = 0; kx < per_line; kx++)
             runs[i * per_line + kx] = from + kx * c->dilation[2] * f->elems;
@@ -269,6 +270,7 @@ static void tile(const job *j, const piece *q, const float *const *source, int64
                           .rows = runs,
                           .rows_apart = c->stride[2] * f->elems,
                           .tiles = m / j->g->mr,
+                          .runs_ahead = asks && i == 0 ? next : 0,
                           .b = j->w + (q->group * f->panels + i) * panel +
                                first * per_line * f->k * nr,
                           .ldb = nr,

@@ -27,6 +27,8 @@ typedef struct cm_gemm_tile {
     int64_t
         rows_apart; /* lined tiles: element l of row i in run r is rows[r][i * rows_apart + l] */
     int64_t tiles;  /* of a strip, one under the other */
+    /* A strip of nr columns: a line or two that are so many elements behind each run are asked for. 0: nothing. */
+    int64_t runs_ahead;
     const float *a; /* A packed (one tile of cm_gemm_f32_kernel.pack_a): [runs * k][m] */
     /* Panel of B: rows of nr floats, `ldb` apart (nr where packed). All nr are read, whatever n is. */
     const float *b;

@@ -161,8 +161,8 @@ VINLINE const float *strip_run(strip_at *at, int64_t k, int nv, bool half, strip
     return b;
 }
 
-/* nv vectors and perhaps a half; constants where this is inlined. */
-VINLINE void strip_columns(const cm_gemm_tile *t, int nv, bool half)
+/* nv vectors and perhaps a half, asking for runs ahead or not; constants where this is inlined. */
+VINLINE void strip_columns(const cm_gemm_tile *t, int nv, bool half, bool asks)
 {
     const cm_simple_epilogue *e = t->e;
     strip_at at = {.apart = t->rows_apart, .c = t->c, .ldc = t->ldc};
@@ -180,6 +180,8 @@ VINLINE void strip_columns(const cm_gemm_tile *t, int nv, bool half)
         at.asked_residual = at.residual;
         for (int64_t r = 0; r < t->runs; r++) {
             const float *x = t->rows[r] + skip;
+            if (asks)
+                ask((const char *)(x + t->runs_ahead));
             UNROLL
             for (int i = 0; i < GEMM_MR; i += 3, x += 3 * at.apart)
                 at.p[i / 3] = x;
@@ -201,15 +203,17 @@ static void strip(const cm_gemm_tile *t)
 {
 #if VW == 16
     if (t->n == VW / 2)
-        strip_columns(t, 0, true);
+        strip_columns(t, 0, true, false);
     else if (t->n == VW + VW / 2)
-        strip_columns(t, 1, true);
+        strip_columns(t, 1, true, false);
     else
 #endif
         if (t->n == VW)
-        strip_columns(t, 1, false);
+        strip_columns(t, 1, false, false);
+    else if (t->runs_ahead)
+        strip_columns(t, NV, false, true);
     else
-        strip_columns(t, NV, false);
+        strip_columns(t, NV, false, false);
 }
 
 #undef EACH_ROW

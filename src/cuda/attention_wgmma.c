@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "cuda/attention.h"
 #include "cuda/epilogue_text.h"
+#include "cuda/ranking.h"
 
 enum { LINE = 128, MOST_HEAD = 128, Q_SLOTS = 2 };
 enum { Q = CM_ATTENTION_Q, K, V };
@@ -139,24 +140,17 @@ static const measured *measured_of(const cm_problem *p, const setting *s)
 int cm_cuda_attention_wgmma_knobs(const cm_problem *p, cm_knobs *out)
 {
     const cm_attention *a = &p->as.attention;
-    int count, n = 0;
+    int count;
     const measured *all = settings_of(p, &count);
-    double ns[CM_COUNT(small_heads)];
+    cm_ranking r = {.most = CM_MAX_KNOBS, .out = out};
     for (int i = 0; i < count; i++) {
         const setting *s = &all[i].s;
         if (a->q_len <= 64 * (s->groups / s->parts - 1) || a->kv_len <= s->keys * (s->parts - 1))
             continue;
         cm_knobs k = {{s->groups, s->parts, s->keys, s->stages, s->per_multiprocessor}};
-        double cost = cm_cuda_attention_wgmma_cost(p, &k);
-        int at = n++;
-        for (; at > 0 && ns[at - 1] > cost; at--) {
-            ns[at] = ns[at - 1];
-            out[at] = out[at - 1];
-        }
-        ns[at] = cost;
-        out[at] = k;
+        cm_rank(&r, &k, cm_cuda_attention_wgmma_cost(p, &k));
     }
-    return n;
+    return r.n;
 }
 
 /* Where causality makes shares differ in length, blocks have one each, in the order of their lengths; else they have as many as

@@ -4,6 +4,7 @@
  * Weights are packed as conv_depthwise.c has them. */
 #include "base/size.h"
 #include "cuda/conv.h"
+#include "cuda/ranking.h"
 
 /* As knobs, in this order; what they mean is in kernels/conv_band.cu. */
 typedef struct {
@@ -160,22 +161,13 @@ double cm_cuda_conv_band_cost(const cm_problem *p, const cm_knobs *k)
     return g.launch_ns + BEGIN_NS + (most > alone ? most : alone);
 }
 
-static void insert_by_cost(const cm_problem *p, setting s, cm_knobs *out, int *n)
+static void rank(const cm_problem *p, setting s, cm_ranking *r)
 {
     cm_knobs k = {{s.chunks, s.across, s.down, s.tall, s.steps}};
-    double ns = cm_cuda_conv_band_cost(p, &k);
-    int at = *n;
-    for (int i = 0; i < *n; i++)
-        if (memcmp(&out[i], &k, sizeof k) == 0)
+    for (int i = 0; i < r->n; i++)
+        if (memcmp(&r->out[i], &k, sizeof k) == 0)
             return;
-    while (at > 0 && cm_cuda_conv_band_cost(p, &out[at - 1]) > ns)
-        at--;
-    if (at == SETTINGS)
-        return;
-    if (*n < SETTINGS)
-        ++*n;
-    memmove(&out[at + 1], &out[at], (size_t)(*n - 1 - at) * sizeof *out);
-    out[at] = k;
+    cm_rank(r, &k, cm_cuda_conv_band_cost(p, &k));
 }
 
 int cm_cuda_conv_band_knobs(const cm_problem *p, cm_knobs *out)
@@ -185,7 +177,7 @@ int cm_cuda_conv_band_knobs(const cm_problem *p, cm_knobs *out)
     /* Larger tiles leave too few blocks beside one another, smaller ones spend too much on edges. */
     static const size_t rooms[] = {32 << 10, 20 << 10};
     const cm_conv *c = &p->as.conv;
-    int n = 0;
+    cm_ranking r = {.most = SETTINGS, .out = out};
     for (int i = 0; i < CM_COUNT(chunks) * CM_COUNT(rooms) * 4; i++) {
         int steps = 1 + i % 2, tall = 1 + i / 2 % 2;
         if (span_of(c, steps) == 0 || tall > cm_ceil_div(c->out[1], EIGHT))
@@ -193,9 +185,9 @@ int cm_cuda_conv_band_knobs(const cm_problem *p, cm_knobs *out)
         setting s = largest(c, chunks[i / 4 / CM_COUNT(rooms)], steps, tall,
                             rooms[i / 4 % CM_COUNT(rooms)]);
         if (s.chunks)
-            insert_by_cost(p, s, out, &n);
+            rank(p, s, &r);
     }
-    return n;
+    return r.n;
 }
 
 static void put_text(const cm_problem *p, setting s, cm_buf *out)

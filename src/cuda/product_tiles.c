@@ -3,6 +3,7 @@
 #include "cuda/product_tiles.h"
 
 #include "base/size.h"
+#include "cuda/ranking.h"
 
 /* Shapes of tiles for matrix units and for float32 arithmetic; largest first. Lanes of the latter hold 8 x 4. */
 typedef struct {
@@ -191,30 +192,6 @@ double cm_tiling_cost(const cm_gpu_facts *g, const cm_tiling *t, const cm_extent
     return g->launch_ns + ns;
 }
 
-/* What was found so far, cheapest first. */
-typedef struct {
-    int n, most;
-    double ns[CM_MAX_KNOBS];
-    cm_knobs *out;
-} ranking;
-
-static void rank(ranking *r, const cm_tiling *t, double ns)
-{
-    int at = r->n;
-    if (at == r->most && ns >= r->ns[at - 1])
-        return;
-    if (at < r->most)
-        r->n++;
-    else
-        at--;
-    for (; at > 0 && r->ns[at - 1] > ns; at--) {
-        r->ns[at] = r->ns[at - 1];
-        r->out[at] = r->out[at - 1];
-    }
-    r->ns[at] = ns;
-    cm_tiling_to_knobs(t, &r->out[at]);
-}
-
 /* Settings to try, and for products so small that they are all alike. */
 enum { SETTINGS = 5, SMALL_SETTINGS = 1 };
 static const double SMALL_FLOPS = 1e8;
@@ -223,7 +200,7 @@ int cm_tiling_choose(const cm_gpu_facts *g, const cm_extent *e, cm_knobs *out)
 {
     static const int splits[] = {1, 2, 3, 4, 6, 8};
     double flops = 2.0 * (double)e->m * (double)e->n * (double)e->k * (double)e->matrices;
-    ranking r = {.most = flops < SMALL_FLOPS ? SMALL_SETTINGS : SETTINGS, .out = out};
+    cm_ranking r = {.most = flops < SMALL_FLOPS ? SMALL_SETTINGS : SETTINGS, .out = out};
     int n;
     const shape *shapes = shapes_of(e->arithmetic, &n);
     for (int i = 0; i < n; i++) {
@@ -236,8 +213,11 @@ int cm_tiling_choose(const cm_gpu_facts *g, const cm_extent *e, cm_knobs *out)
                 break;
             while (t.stages > 2 && cm_tiling_shared(g, &t) > (size_t)g->shared_bytes)
                 t.stages--;
-            if (cm_tiling_shared(g, &t) <= (size_t)g->shared_bytes)
-                rank(&r, &t, cm_tiling_cost(g, &t, e));
+            if (cm_tiling_shared(g, &t) > (size_t)g->shared_bytes)
+                continue;
+            cm_knobs k;
+            cm_tiling_to_knobs(&t, &k);
+            cm_rank(&r, &k, cm_tiling_cost(g, &t, e));
         }
     }
     return r.n;

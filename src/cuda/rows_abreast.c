@@ -3,6 +3,7 @@
  *
  * Each element passes through memory once, and while one slab of groups is written the next is read: kernels/rows_abreast.cu. */
 #include "base/size.h"
+#include "cuda/ranking.h"
 #include "cuda/rows.h"
 
 enum {
@@ -171,23 +172,6 @@ double cm_cuda_abreast_cost(const cm_problem *p, const cm_knobs *k)
     return lay(p, &l) ? 1e30 : cost_of(p, &l, k);
 }
 
-/* Among the `n` best of at most MOST_SETTINGS, which are in order. */
-static int take(const cm_problem *p, const layout *l, const cm_knobs *k, int most, int n,
-                cm_knobs *out)
-{
-    double cost = cost_of(p, l, k);
-    int at = n;
-    while (at > 0 && cost_of(p, l, &out[at - 1]) > cost)
-        at--;
-    if (at == most)
-        return n;
-    n = n < most ? n + 1 : n;
-    for (int i = n - 1; i > at; i--)
-        out[i] = out[i - 1];
-    out[at] = *k;
-    return n;
-}
-
 /* Slabs of one vector waste half of what passes, and larger blocks of larger clusters wait too long for each other. */
 int cm_cuda_abreast_knobs(const cm_problem *p, cm_knobs *out)
 {
@@ -200,7 +184,8 @@ int cm_cuda_abreast_knobs(const cm_problem *p, cm_knobs *out)
     };
     static const int threads[] = {128, 256, 512};
     layout l;
-    int n = 0, most = p->target.level >= 900 ? MOST_CLUSTER : 1;
+    cm_ranking r = {.most = MOST_SETTINGS, .out = out};
+    int most = p->target.level >= 900 ? MOST_CLUSTER : 1;
     if (lay(p, &l))
         return 0;
     for (int64_t span = l.unit; span <= l.span && span <= threads[2]; span += l.unit)
@@ -212,9 +197,9 @@ int cm_cuda_abreast_knobs(const cm_problem *p, cm_knobs *out)
                     continue;
                 if (cluster > 2 && cm_ceil_div(units_of(&l, &k), teams_of(p, &l, &k)) > MOST_TURNS)
                     k.v[SLABS] = MOST_TURNS; /* not all clusters may be there at once */
-                n = take(p, &l, &k, MOST_SETTINGS, n, out);
+                cm_rank(&r, &k, cost_of(p, &l, &k));
             }
-    return n;
+    return r.n;
 }
 
 const char *cm_cuda_abreast_reject(const cm_problem *p)

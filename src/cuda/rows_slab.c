@@ -4,6 +4,7 @@
  * Each element passes through memory once, and while a slab is calculated and written the next is read; rows that few registers hold are those
  * of rows_lanes.c. A slab of all neighbours there are is read in whole vectors whatever their number. */
 #include "base/size.h"
+#include "cuda/ranking.h"
 #include "cuda/rows.h"
 
 enum {
@@ -154,29 +155,14 @@ double cm_cuda_slab_cost(const cm_problem *p, const cm_knobs *k)
            (double)turns * (memory > alone ? memory : alone);
 }
 
-/* Put where its cost wants it among the n cheapest, of which there are at most `most`. */
-static int keep_cheapest(const cm_problem *p, const cm_knobs *k, cm_knobs *out, int n, int most)
-{
-    double cost = cm_cuda_slab_cost(p, k);
-    int at = n;
-    while (at > 0 && cm_cuda_slab_cost(p, &out[at - 1]) > cost)
-        at--;
-    if (at == most)
-        return n;
-    n = n < most ? n + 1 : n;
-    for (int i = n - 1; i > at; i--)
-        out[i] = out[i - 1];
-    out[at] = *k;
-    return n;
-}
-
 /* All neighbours at once or a slab of them, by the fewest blocks that keep it. */
 int cm_cuda_slab_knobs(const cm_problem *p, cm_knobs *out)
 {
     enum { MOST_SETTINGS = 3, MOST_WIDTH = 1024 };
     static const int threads[] = {256, 512}, lines[] = {0, 256, 128, 64};
     cm_rows_args a;
-    int n = 0, side = cm_cuda_lanes_side(p, &a);
+    cm_ranking r = {.most = MOST_SETTINGS, .out = out};
+    int side = cm_cuda_lanes_side(p, &a);
     int64_t size = (int64_t)cm_dtype_size(p->in[0]->dtype);
     for (int w = 0; w < CM_COUNT(lines); w++) {
         int64_t width = lines[w] / size;
@@ -193,10 +179,10 @@ int cm_cuda_slab_knobs(const cm_problem *p, cm_knobs *out)
                     break;
             }
             if (k.v[BLOCKS] > 0)
-                n = keep_cheapest(p, &k, out, n, MOST_SETTINGS);
+                cm_rank(&r, &k, cm_cuda_slab_cost(p, &k));
         }
     }
-    return n;
+    return r.n;
 }
 
 const char *cm_cuda_slab_reject(const cm_problem *p)

@@ -3,6 +3,7 @@
 #include "cuda/wgmma.h"
 
 #include "base/size.h"
+#include "cuda/ranking.h"
 
 static const struct {
     cm_wgmma w;
@@ -230,25 +231,18 @@ static bool usable(const cm_gpu_facts *g, const cm_wgmma *w, const cm_extent *e,
 int cm_wgmma_choose(const cm_gpu_facts *g, const cm_extent *e, cm_wgmma_kernel kernel,
                     cm_knobs *out)
 {
-    double ns[CM_COUNT(settings)];
-    int n = 0;
+    double flops = 2.0 * (double)e->m * (double)e->n * (double)e->k * (double)e->matrices;
+    /* Small ones are all alike. */
+    cm_ranking r = {.most = flops < SMALL_FLOPS ? 1 : MOST, .out = out};
     for (int i = 0; i < CM_COUNT(settings); i++) {
         const cm_wgmma *w = &settings[i].w;
         if (!usable(g, w, e, kernel))
             continue;
-        double cost = cm_wgmma_cost(g, w, e);
-        int at = n++;
-        for (; at > 0 && ns[at - 1] > cost; at--) {
-            ns[at] = ns[at - 1];
-            out[at] = out[at - 1];
-        }
-        ns[at] = cost;
-        out[at] = (cm_knobs){{w->n, w->stages, w->per_multiprocessor, w->together, w->rows,
-                              w->late ? 2 : w->alternate, w->splits}};
+        cm_knobs k = {{w->n, w->stages, w->per_multiprocessor, w->together, w->rows,
+                       w->late ? 2 : w->alternate, w->splits}};
+        cm_rank(&r, &k, cm_wgmma_cost(g, w, e));
     }
-    double flops = 2.0 * (double)e->m * (double)e->n * (double)e->k * (double)e->matrices;
-    int most = flops < SMALL_FLOPS ? 1 : MOST; /* small ones are all alike */
-    return n < most ? n : most;
+    return r.n;
 }
 
 /* wgmma(): 64 rows by n columns from k of k; across: the last of the instruction's arguments. */

@@ -9,8 +9,26 @@
 #include <cmocka.h>
 
 #include "cuda/conv.h"
+#include "cuda/ranking.h"
 #include "cuda/tactics.h"
 #include "cuda/wgmma.h"
+
+static void the_cheapest_are_kept_in_order(void **state)
+{
+    (void)state;
+    static const double costs[] = {5, 3, 9, 3, 7, 1, 8};
+    static const int wanted[] = {5, 1, 3, 0}; /* of equals the first comes first */
+    cm_knobs out[CM_COUNT(wanted)];
+    cm_ranking none = {.most = 0}, r = {.most = CM_COUNT(wanted), .out = out};
+    for (int i = 0; i < CM_COUNT(costs); i++) {
+        cm_rank(&r, &(cm_knobs){{i}}, costs[i]);
+        cm_rank(&none, &(cm_knobs){{i}}, costs[i]);
+    }
+    assert_int_equal(none.n, 0);
+    assert_int_equal(r.n, CM_COUNT(wanted));
+    for (int i = 0; i < r.n; i++)
+        assert_int_equal(out[i].v[0], wanted[i]);
+}
 
 static void tilings_fit_every_class(void **state)
 {
@@ -169,6 +187,7 @@ static void other_libraries_stand_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_cheapest_are_kept_in_order),
         cmocka_unit_test(tilings_fit_every_class),
         cmocka_unit_test(settings_of_warp_groups_fit),
         cmocka_unit_test(axes_of_a_product_that_is_not_dense),

@@ -76,12 +76,12 @@ static bool agree(cm_attention_parts *m)
         k->rows != v->rows)
         return false;
     m->why = "operands differ in element type";
-    cm_dtype t = q->v->type.dtype;
-    if (t != k->v->type.dtype || t != v->v->type.dtype || t != m->pv.n->out[0]->type.dtype)
+    cm_dtype t = q->v->type.dtype, made = m->widened ? CM_F32 : t;
+    if (t != k->v->type.dtype || t != v->v->type.dtype || made != m->pv.n->out[0]->type.dtype)
         return false;
     m->why = "the result is not laid out by batch, heads and rows";
     return m->y.batch == q->batch && m->y.heads == q->heads && m->y.cols == v->cols &&
-           m->y.v->type.dtype == t;
+           m->y.v->type.dtype == made;
 }
 
 /* Has the result as many rows as q? A mask that is cut from a triangle hides that; it is known all the
@@ -108,8 +108,22 @@ void cm_attention_result(const cm_attention_parts *m, cm_dim *dims)
         dims[i] = t->dims[i] == m->y.rows ? m->q.rows : t->dims[i];
 }
 
+/* A float32 mask makes exporters cast what meets it: scores that were rounded to 16 bits, and then the values. Those are
+ * taken before their cast; the probabilities' own rounding is finer than the scores' was. */
+static void take_values_before_cast(cm_attention_parts *m)
+{
+    const cm_node *cast = cm_made_by(m->pv.b, CM_OP_CAST);
+    cm_dtype t = m->qk.n->out[0]->type.dtype;
+    if (!cast || (t != CM_F16 && t != CM_BF16) || cast->in[0]->type.dtype != t ||
+        m->pv.b->type.dtype != CM_F32 || m->pv.n->out[0]->type.dtype != CM_F32)
+        return;
+    m->pv.b = cast->in[0];
+    m->widened = true;
+}
+
 bool cm_attention_operands(cm_attention_parts *m)
 {
+    take_values_before_cast(m);
     if (!trace_all(m, true))
         return false;
     find_heads(m);

@@ -13,11 +13,12 @@
  * traced through reshapes, transposes, slices, splits, scales and repeated heads (heads_view.h) to the
  * tensors that hold them, the result likewise to its last reshape. A mask that is provably the causal one
  * becomes is_causal. Probabilities that the same mask sets to 0 once more are those of an attention in which
- * what is masked takes no part. Not when scores or probabilities are read by others (but for their shape), or when
+ * what is masked takes no part. Values that were cast to float32 to meet scores of 16 bits under a float32 mask are
+ * taken as they were, and the result is cast. Not when scores or probabilities are read by others (but for their shape), or when
  * the size of a head is not a number.
  *
  * needs: types, uses, tracked elements    keeps: types, uses
- * numerics: scores are not rounded to the element type; a row that is masked whole by -infinity is 0
+ * numerics: scores are not rounded to the element type, probabilities are where values were cast; a row that is masked whole by -infinity is 0
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -71,6 +72,18 @@ static cm_status scaled(cm_rewriter *rw, cm_node *before, const cm_node *like, c
     return CM_OK;
 }
 
+static cm_status cast(cm_rewriter *rw, const cm_attention_parts *m, cm_node *before, cm_value *v,
+                      cm_dtype to, cm_value **out)
+{
+    cm_node *n;
+    void *attr;
+    CM_TRY(cm_new_attr(rw->cx, before->network, CM_OP_CAST, &attr));
+    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", to));
+    CM_TRY(cm_make_with(rw, before, CM_OP_CAST, attr, m->pv.n, &v, 1, 1, &n));
+    *out = n->out[0];
+    return CM_OK;
+}
+
 static cm_status make_bias(cm_rewriter *rw, const cm_attention_parts *m, cm_node *before,
                            cm_value **out)
 {
@@ -82,13 +95,8 @@ static cm_status make_bias(cm_rewriter *rw, const cm_attention_parts *m, cm_node
         CM_TRY(aligned(rw, m, before, b, &v));
         if (b->times != 1)
             CM_TRY(scaled(rw, before, m->pv.n, v, b->times, &v));
-        if (*out && (*out)->type.dtype != v->type.dtype) {
-            void *attr;
-            CM_TRY(cm_new_attr(rw->cx, before->network, CM_OP_CAST, &attr));
-            CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", (*out)->type.dtype));
-            CM_TRY(cm_make_with(rw, before, CM_OP_CAST, attr, m->pv.n, &v, 1, 1, &n));
-            v = n->out[0];
-        }
+        if (*out && (*out)->type.dtype != v->type.dtype)
+            CM_TRY(cast(rw, m, before, v, (*out)->type.dtype, &v));
         if (*out) {
             CM_TRY(cm_make(rw, before, CM_OP_ADD, m->pv.n, (cm_value *[]){*out, v}, 2, 1, &n));
             v = n->out[0];
@@ -239,7 +247,10 @@ static cm_status rewrite(cm_rewriter *rw, cm_attention_parts *m, const cm_node *
         CM_TRY(cm_node_add_from(rw->cx, n, v->uses->node));
     cm_dim dims[CM_MAX_RANK];
     cm_attention_result(m, dims);
-    CM_TRY(cm_view_as(rw, last, m->pv.n, n->out[0], cm_rank(m->y.v), dims, &y));
+    y = n->out[0];
+    if (m->widened)
+        CM_TRY(cast(rw, m, last, y, CM_F32, &y));
+    CM_TRY(cm_view_as(rw, last, m->pv.n, y, cm_rank(m->y.v), dims, &y));
     CM_TRY(cm_replace(rw, last, y, n));
     return replace_shapes(rw, m);
 }

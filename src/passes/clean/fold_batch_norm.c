@@ -6,7 +6,8 @@
  *     y = Conv(x, @w*a, @b*a + c)        a = scale/sqrt(var + epsilon), c = bias - mean*a
  *
  * and, in this order of preference: in front of a Conv without padding it goes into that one's weights; alone it
- * becomes Mul and Add, which join an epilogue or a pointwise group. With parameters that are not constant, for a plan
+ * becomes Mul and Add, which join an epilogue or a pointwise group; of 16 bits, for a plan only, in float32 between two
+ * casts. With parameters that are not constant, for a plan
  * only, it becomes what it says. Training mode is left alone, and so are results that others read.
  *
  * needs: types, uses, folded constants    keeps: types, uses
@@ -141,26 +142,44 @@ static cm_status fold_forward(cm_rewriter *rw, cm_node *n, const affine *t, cm_n
 
 /* ---- Alone ---------------------------------------------------------------------------------- */
 
+static cm_status cast(cm_rewriter *rw, cm_node *n, cm_dtype to, cm_value **v)
+{
+    void *attr;
+    cm_node *c;
+    if ((*v)->type.dtype == to)
+        return CM_OK;
+    CM_TRY(cm_new_attr(rw->cx, n->network, CM_OP_CAST, &attr));
+    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", to));
+    CM_TRY(cm_make_with(rw, n, CM_OP_CAST, attr, n, v, 1, 1, &c));
+    *v = c->out[0];
+    return CM_OK;
+}
+
+/* Factors of 16 bits would lose what the offsets take away again. */
 static cm_status to_mul_add(cm_rewriter *rw, cm_node *n, const affine *t)
 {
     int64_t dims[CM_MAX_RANK] = {t->channels};
     int rank = cm_rank(n->in[0]) - 1;
-    cm_dtype dtype = n->in[0]->type.dtype;
-    cm_value *factor, *offset;
+    cm_dtype dtype = n->in[0]->type.dtype == CM_F64 ? CM_F64 : CM_F32;
+    cm_value *factor, *offset, *x = n->in[0];
     cm_node *mul, *add;
     for (int i = 1; i < rank; i++)
         dims[i] = 1;
     CM_TRY(cm_make_const_f64(rw->cx, n->network, "scale", dtype, rank, dims, t->factor, &factor));
     CM_TRY(cm_make_const_f64(rw->cx, n->network, "bias", dtype, rank, dims, t->offset, &offset));
-    CM_TRY(cm_make(rw, n, CM_OP_MUL, n, (cm_value *[]){n->in[0], factor}, 2, 1, &mul));
+    CM_TRY(cast(rw, n, dtype, &x));
+    CM_TRY(cm_make(rw, n, CM_OP_MUL, n, (cm_value *[]){x, factor}, 2, 1, &mul));
     CM_TRY(cm_make(rw, n, CM_OP_ADD, n, (cm_value *[]){mul->out[0], offset}, 2, 1, &add));
-    return cm_replace(rw, n, add->out[0], NULL);
+    cm_value *y = add->out[0];
+    CM_TRY(cast(rw, n, n->out[0]->type.dtype, &y));
+    return cm_replace(rw, n, y, NULL);
 }
 
-static bool is_full(const cm_node *n, int64_t channels)
+static bool becomes_mul_add(const cm_rewriter *rw, const cm_node *n, int64_t channels)
 {
     cm_dtype d = n->in[0]->type.dtype;
-    return (d == CM_F32 || d == CM_F64) && n->in[0]->type.dims[1] == channels && channels != 1;
+    return (d == CM_F32 || d == CM_F64 || rw->options->for_plan) &&
+           n->in[0]->type.dims[1] == channels && channels != 1;
 }
 
 /* ---- With parameters that vary ---------------------------------------------------------------- */
@@ -237,7 +256,7 @@ CM_PASS(fold_batch_norm)
         bool back = follows(n, &t, &l);
         if (!back)
             conv = precedes(n, &t);
-        if (back || conv || is_full(n, t.channels)) {
+        if (back || conv || becomes_mul_add(rw, n, t.channels)) {
             if (!cm_rewrite(rw, n))
                 return CM_OK;
             CM_TRY(back   ? fold_back(rw, n, &t, &l)

@@ -16,9 +16,13 @@ void cm_cli_print_placement(const cm_context *c)
         cm_context_layer(c, i, &f);
         n_away += f.away;
         n_fell += f.fell;
-        if (f.fell)
-            printf("on the CPU: %s '%s' (%s), expected %.3f ms\n", s->op, s->name, f.tactic,
-                   f.expected_ns * 1e-6);
+        if (!f.fell)
+            continue;
+        printf("on the CPU: %s '%s' (%s), ", s->op, s->name, f.tactic);
+        if (f.expected_ns > 0)
+            printf("expected %.3f ms\n", f.expected_ns * 1e-6);
+        else
+            printf("its shapes and cost are not known yet\n");
     }
     if (n_away || n_fell)
         printf("%d layers on the GPU, %d on the CPU\n", n_away, n_fell);

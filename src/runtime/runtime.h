@@ -132,7 +132,7 @@ typedef struct cm_layer_facts {
      * "late" before sizes are known. */
     const char *tactic;
     bool reference;     /* worth a flag in reports */
-    double expected_ns; /* by the cost model; 0: not known */
+    double expected_ns; /* by the cost model, of evaluators roughly; 0: not known */
     int n_conversions;  /* inputs that are brought into another layout first */
     bool channels_last; /* output 0 */
     size_t workspace;

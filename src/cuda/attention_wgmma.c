@@ -255,6 +255,12 @@ static bool hands_out_vectors(const cm_problem *p)
            cm_cuda_heads_in_vectors(&a->y);
 }
 
+static bool hands_out_pairs(const cm_problem *p)
+{
+    const cm_attention *a = &p->as.attention;
+    return a->v_head_size % 2 == 0 && cm_cuda_heads_in_vectors(&a->y);
+}
+
 /* Are biases and masks the same for all queries, and anything but plain? */
 static bool is_keyed(const cm_problem *p, const cm_attention_tile *t)
 {
@@ -273,9 +279,10 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const se
     put_product(&b, "multiply_values", t->dv, cm_element_text(to->dtype), true);
     cm_buf_printf(&b,
                   "#define GROUPS %d\n#define PARTS %d\n#define STAGES %d\n"
-                  "#define PER_MULTIPROCESSOR %d\n#define Y_VECTORS %d\n#define KEYED %d\n",
+                  "#define PER_MULTIPROCESSOR %d\n#define Y_VECTORS %d\n#define Y_PAIRS %d\n"
+                  "#define KEYED %d\n",
                   s->groups, s->parts, s->stages, s->per_multiprocessor, hands_out_vectors(p),
-                  is_keyed(p, t));
+                  hands_out_pairs(p), is_keyed(p, t));
     cm_kernel_text text = {.file = t->file, .entry = "attention", .needs_a = true};
     return cm_gpu_kernel_with(cx, d, &b, text, t->shared, &to->kernel);
 }

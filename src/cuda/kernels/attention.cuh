@@ -181,7 +181,7 @@ DEVICE float weight_of(const attention_args &a, float score, float most)
 
 // ---- Results -----------------------------------------------------------------------------------
 
-DEVICE void put(const attention_args &a, const query &q, int d, float v)
+DEVICE float finished(const attention_args &a, const query &q, int d, float v)
 {
 #ifdef EPILOGUE
     float with[MAX_OPERANDS], results[1];
@@ -196,7 +196,12 @@ DEVICE void put(const attention_args &a, const query &q, int d, float v)
     epilogue(v, with, results);
     v = results[0];
 #endif
-    ((YT *)a.y)[place_of(a.at_y, q.batch, q.head, q.at) + d * a.at_y.dim] = from_float<YT>(v);
+    return v;
+}
+
+DEVICE void put(const attention_args &a, const query &q, int d, float v)
+{
+    ((YT *)a.y)[place_of(a.at_y, q.batch, q.head, q.at) + d * a.at_y.dim] = from_float<YT>(finished(a, q, d, v));
 }
 
 // Parts: [unit][row][split] of v_head_size sums, then of two numbers.

@@ -376,14 +376,37 @@ DEVICE void hand_out(const attention_args &a, const share &h, u32 q, int row, co
     }
 }
 #else
+// Y_PAIRS: adjacent elements of results that begin at even places, and there is an even number of them.
+DEVICE void put_two(const attention_args &a, const query &q, int d, float first, float second)
+{
+#if Y_PAIRS
+    struct alignas(2 * sizeof(YT)) pair {
+        YT v[2];
+    };
+    if (d >= a.v_head_size)
+        return;
+    pair both = {{from_float<YT>(finished(a, q, d, first)), from_float<YT>(finished(a, q, d + 1, second))}};
+    *(pair *)((YT *)a.y + place_of(a.at_y, q.batch, q.head, q.at) + d) = both;
+#else
+    if (d < a.v_head_size)
+        put(a, q, d, first);
+    if (d + 1 < a.v_head_size)
+        put(a, q, d + 1, second);
+#endif
+}
+
 DEVICE void hand_out(const attention_args &a, const share &h, u32 q, int row, const float (&o)[DV / 2])
 {
     int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int i = 0; i < DV / 2; i++) {
-        int line = row + lane / 4 + i / 2 % 2 * 8, d = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        if (line < h.rows && d < a.v_head_size)
-            put(a, query_of(a, h.unit, h.row + line), d, o[i]);
+    for (int r = 0; r < 2; r++) {
+        int line = row + lane / 4 + r * 8;
+        if (line >= h.rows)
+            return;
+        query at = query_of(a, h.unit, h.row + line);
+#pragma unroll
+        for (int i = 2 * r; i < DV / 2; i += 4)
+            put_two(a, at, i / 4 * 8 + lane % 4 * 2, o[i], o[i + 1]);
     }
 }
 #endif

@@ -14,8 +14,8 @@
         .ready = cm_cuda_##stem##_ready, .run = cm_cuda_##stem##_run, __VA_ARGS__                  \
     }
 const cm_tactic cm_cuda_matmul_tactics[] = {
-    ROW(matmul_wgmma, cm_cuda_matmul_wgmma, 900, .joins = true,
-        .signals = cm_cuda_matmul_wgmma_signals),
+    ROW(matmul_wgmma, cm_gpu_turned, 900, .joins = true, .signals = cm_cuda_matmul_wgmma_signals),
+    ROW(matmul_skinny, cm_gpu_turned, 800),
     ROW(matmul_few, cm_gpu_product, 750),
     ROW(matmul_tile, cm_gpu_product, 750, .workspace = cm_cuda_matmul_tile_workspace),
     ROW(matmul_cublaslt, cm_gpu_product, 750, .workspace = cm_cuda_matmul_cublaslt_workspace,

@@ -30,6 +30,13 @@ size_t cm_gpu_product_pack_bytes(const cm_problem *p, const cm_knobs *k, int inp
 void cm_gpu_product_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
                          void *to, cm_threads *threads);
 
+/* Products of shortened float32 read k where it is adjacent only, and tiles of any width want no more of the others than they have where
+ * it is: constants that have it otherwise are packed with k innermost. The product with operands as they are then; NULL, or why not. */
+const char *cm_gpu_product_turned(const cm_problem *p, cm_gpu_product *v);
+size_t cm_gpu_turned_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
+void cm_gpu_turned_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
+                        void *to, cm_threads *threads);
+
 /* How matrix x (&v->s.a or &v->s.b) is read. */
 cm_reading cm_gpu_product_reading(const cm_gpu_product *v, const cm_matrix *x, int element);
 
@@ -42,13 +49,11 @@ cm_reading cm_gpu_product_reading(const cm_gpu_product *v, const cm_matrix *x, i
                                      const cm_problem *p, const cm_knobs *k, const void **state);  \
     cm_status cm_cuda_##stem##_run(const cm_run *r)
 MATMUL_TACTIC(matmul_wgmma);
+MATMUL_TACTIC(matmul_skinny);
 MATMUL_TACTIC(matmul_few);
 MATMUL_TACTIC(matmul_tile);
 MATMUL_TACTIC(matmul_cublaslt);
 #undef MATMUL_TACTIC
-size_t cm_cuda_matmul_wgmma_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
-void cm_cuda_matmul_wgmma_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
-                               void *to, cm_threads *threads);
 size_t cm_cuda_matmul_wgmma_signals(const cm_problem *p, const cm_knobs *k);
 size_t cm_cuda_matmul_tile_workspace(const cm_problem *p, const cm_knobs *k);
 size_t cm_cuda_matmul_cublaslt_workspace(const cm_problem *p, const cm_knobs *k);

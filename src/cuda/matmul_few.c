@@ -42,6 +42,15 @@ static bool is_across(const cm_problem *p, const cm_gpu_product *v)
     return cm_gpu_product_reading(v, &v->s.b, (int)cm_dtype_size(p->in[0]->dtype)).across;
 }
 
+/* That are computed. */
+static int rows_of(const cm_gpu_product *v)
+{
+    int rows = 1;
+    while (rows < v->s.m)
+        rows *= 2;
+    return rows;
+}
+
 /* Columns of a block. */
 static int64_t columns_of(const cm_problem *p, const cm_gpu_product *v)
 {
@@ -64,8 +73,9 @@ int cm_cuda_matmul_few_knobs(const cm_problem *p, cm_knobs *out)
     return 1;
 }
 
-/* A block's beginning and end; what of memory's rate it reaches. */
-static const double BLOCK_NS = 2200, SHARE = 0.75;
+/* A block's beginning and end; what of memory's rate it reaches; and of that of products, where rows are several (an H200's 8 rows of
+ * 25088 by 4096: 660 us), and of one. */
+static const double BLOCK_NS = 2200, SHARE = 0.75, RATE = 0.045, RATE_OF_ONE = 0.5;
 
 double cm_cuda_matmul_few_cost(const cm_problem *p, const cm_knobs *k)
 {
@@ -77,24 +87,21 @@ double cm_cuda_matmul_few_cost(const cm_problem *p, const cm_knobs *k)
     double blocks = (double)(cm_ceil_div(v.s.n, columns_of(p, &v)) * v.matrices * k->v[0]);
     double busy = blocks < g.multiprocessors ? blocks / g.multiprocessors : 1;
     double memory = e.bytes / (g.read_gbs * SHARE * busy);
-    double compute = 2.0 * MOST_ROWS * (double)v.s.n * (double)v.s.k * (double)v.matrices /
-                     (g.tflops * 500 * busy);
+    double compute = 2.0 * rows_of(&v) * (double)v.s.n * (double)v.s.k * (double)v.matrices /
+                     (g.tflops * 1000 * (v.s.m > 1 ? RATE : RATE_OF_ONE) * busy);
     return g.launch_ns + BLOCK_NS + (compute > memory ? compute : memory);
 }
 
 static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm_gpu_product *v,
                          int splits, few_state *s)
 {
-    int rows = 1;
-    while (rows < v->s.m)
-        rows *= 2;
     cm_buf text;
     cm_buf_init(&text, cx->allocator);
     cm_finish_text(&s->finish, p, v->bias, &text);
     cm_buf_printf(&text,
                   "#define ELEMENT %s\n#define ROWS %d\n#define B_ACROSS %d\n#define SPLITS %d\n"
                   "#define B_EARLY %d\n",
-                  cm_element_text(p->in[0]->dtype), rows, is_across(p, v), splits,
+                  cm_element_text(p->in[0]->dtype), rows_of(v), is_across(p, v), splits,
                   p->constant[v->b]);
     return cm_gpu_kernel_with(
         cx, d, &text, (cm_kernel_text){.file = "matmul_few", .entry = "matmul_few"}, 0, &s->kernel);

@@ -217,14 +217,14 @@ static const struct {
      false, true, 2e-3},
 };
 
-/* Checks of matmul_wgmma with these settings: may they be forced? Then they are until forced_no_more. */
-static bool forced(const char *knobs)
+/* Checks of a tactic with these settings: may they be forced? Then they are until forced_no_more. */
+static bool forced(const char *tactic, const char *knobs)
 {
     const char *one = getenv("CAMEO_TEST_TACTIC");
-    if (getenv("CAMEO_TEST_KNOBS") || (one && strcmp(one, "matmul_wgmma") != 0))
+    if (getenv("CAMEO_TEST_KNOBS") || (one && strcmp(one, tactic) != 0))
         return false;
     setenv("CAMEO_TEST_KNOBS", knobs, 1);
-    setenv("CAMEO_TEST_TACTIC", "matmul_wgmma", 1);
+    setenv("CAMEO_TEST_TACTIC", tactic, 1);
     return true;
 }
 static void forced_no_more(const char *one)
@@ -239,7 +239,7 @@ static void tiles_that_are_finished_late(void **state)
     (void)state;
     const char *one = getenv("CAMEO_TEST_TACTIC");
     bool real = runs() && !getenv("FAKE_CUDA_RUN");
-    if (!forced("192,5,1,1,128,2,1"))
+    if (!forced("matmul_wgmma", "192,5,1,1,128,2,1"))
         return;
     for (int i = 0; i < CM_COUNT(late_tiles); i++) {
         op_case c = op_case_of(late_tiles[i].text);
@@ -257,7 +257,8 @@ static void clusters_of_operands_that_lie_across(void **state)
 {
     (void)state;
     const char *one = getenv("CAMEO_TEST_TACTIC");
-    if (!forced("96,8,1,1,128,0,2 128,6,1,1,128,0,4 256,4,1,2,128,0,1 256,5,1,2,64,1,1"))
+    if (!forced("matmul_wgmma",
+                "96,8,1,1,128,0,2 128,6,1,1,128,0,4 256,4,1,2,128,0,1 256,5,1,2,64,1,1"))
         return;
     check("a: bf16[2,200,264]\nb: bf16[2,264,328]\ny = MatMul(a, b)\nreturn y\n", 8e-3);
     if (runs())
@@ -333,6 +334,48 @@ static void products_of_few_rows(void **state)
     compiles("a: f16[2,5,520]\nb: f16[2,520,40]\ny = MatMul(a, b)\nreturn y\n");
     compiles("a: f16[2,2056]\n@b = f16[27,2056] random 1\n@c = f16[27] random 2\n"
              "y = Gemm(a, @b, @c) {transB=1}\nreturn y\n");
+}
+
+/* Rows and columns that end inside tiles, steps of k that some warps have and others have not, or none at all; both ways that B lies,
+ * a batch, what is added, shortened floats. */
+static const struct {
+    const char *text;
+    bool tf32;
+    int hurt;
+    double tolerance;
+} some_rows[] = {
+    {"a: f16[8,1032]\n@b = f16[1032,200] random 1\n@o = f16[200] random 2\nr: f16[8,200]\n"
+     "y = MatMul(a, @b | @o, r) then \"add x $0; gelu %0; add %1 $1\"\nreturn y\n",
+     false, 0, 2e-3},
+    {"a: f16[1,72]\n@b = f16[131,72] random 1\n@c = f16[131] random 2\n"
+     "y = Gemm(a, @b, @c) {transB=1, alpha=0.5, beta=2.0}\nreturn y\n",
+     false, 0, 2e-3},
+    {"a: bf16[2,13,520]\n@b = bf16[520,77] random 1\ny = MatMul(a, @b)\nreturn y\n", false, 0,
+     8e-3},
+    {"a: f16[20,136]\nb: f16[90,136]\ny = Gemm(a, b) {transB=1}\nreturn y\n", false, 0, 2e-3},
+    {"a: f32[5,332]\n@b = f32[332,70] random 1\n@o = f32[70] random 2\n"
+     "y = MatMul(a, @b | @o) then \"add x $0; relu %0\"\nreturn y\n",
+     true, 0, 3e-3},
+    {"a: f16[33,264]\n@b = f16[264,40] random 1\ny = MatMul(a, @b)\nreturn y\n", false, 0, 2e-3},
+    {"a: f16[9,296]\n@b = f16[296,104] random 1\ny = MatMul(a, @b)\nreturn y\n", false, 400, 2e-3},
+    {"a: f16[64,40]\n@b = f16[40,520] random 1\ny = MatMul(a, @b)\nreturn y\n", false, 0, 2e-3},
+};
+
+static void products_of_some_rows(void **state)
+{
+    (void)state;
+    const char *one = getenv("CAMEO_TEST_TACTIC");
+    if (!forced("matmul_skinny", "4,8,1,4,4,2 2,4,2,3,2,1 1,1,4,8,1,1 2,2,2,2,8,4 4,4,1,5,1,2"))
+        return;
+    for (int i = 0; i < CM_COUNT(some_rows) && (runs() || i < 1); i++) {
+        op_case c = op_case_of(some_rows[i].text);
+        c.tf32 = some_rows[i].tf32;
+        c.hurt = some_rows[i].hurt;
+        c.tolerance = some_rows[i].tolerance;
+        op_check(&c);
+        assert_true(c.ran > 0);
+    }
+    forced_no_more(one);
 }
 
 static void products_of_floats_with_a_bias(void **state)
@@ -413,6 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_halves_with_an_epilogue),
         cmocka_unit_test(products_of_few_rows),
+        cmocka_unit_test(products_of_some_rows),
         cmocka_unit_test(products_in_whole_lines),
         cmocka_unit_test(tiles_that_are_finished_late),
         cmocka_unit_test(clusters_of_operands_that_lie_across),

@@ -43,6 +43,11 @@
     "x: " #type "[" shape "]\ny = ArgMax(x) {axis=" #axis "}\nreturn y\n"
 #define RUNNING(type, shape, axis)                                                                 \
     "x: " #type "[" shape "]\n@a = i64[] {" #axis "}\ny = CumSum(x, @a)\nreturn y\n"
+#define MEAN(n, c, h, w)                                                                           \
+    "x: f16[" #n "," #c "," #h "," #w "]\ny = GlobalAveragePool(x)\nreturn y\n"
+#define LARGEST(n, c, h, w)                                                                        \
+    "x: f16[" #n "," #c "," #h "," #w "]\n"                                                        \
+    "y = MaxPool(x) {kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]}\nreturn y\n"
 #define TURNED(type, shape, perm)                                                                  \
     "x: " #type "[" shape "]\ny = Transpose(x) {perm=[" perm "]}\nreturn y\n"
 
@@ -99,6 +104,16 @@ static const char *const texts[] = {
     "x: f16[16384,8192]\n@a = i64[1] {-1}\ny = ReduceMean(x, @a) {keepdims=0}\nreturn y\n",
     "x: f16[16384,8192]\n@a = i64[1] {0}\ny = ReduceMax(x, @a) {keepdims=0}\nreturn y\n",
     "x: f16[64,2048,32,32]\n@a = i64[2] {2,3}\ny = ReduceMean(x, @a)\nreturn y\n",
+    "x: f16[8,1280,7,7]\n@a = i64[2] {2,3}\ny = ReduceMean(x, @a)\nreturn y\n",
+    MEAN(8, 32, 112, 112),
+    MEAN(8, 96, 56, 56),
+    MEAN(8, 144, 28, 28),
+    MEAN(8, 1152, 7, 7),
+    MEAN(1, 2048, 7, 7),
+    MEAN(128, 2048, 7, 7),
+    LARGEST(8, 24, 112, 112),
+    LARGEST(2, 64, 112, 112),
+    LARGEST(128, 64, 112, 112),
     "x: f32[64,1024,1024]\n@a = i64[1] {1}\ny = ReduceSum(x, @a)\nreturn y\n",
     "x: f32[67108864]\n@a = i64[1] {0}\ny = ReduceSum(x, @a)\nreturn y\n",
     "x: f16[16384,8192]\ny = ArgMax(x) {axis=-1}\nreturn y\n",

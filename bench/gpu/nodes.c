@@ -1,7 +1,7 @@
 /* nodes.c -- single nodes on a GPU: every tactic and setting, beside a copy of as many bytes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Usage: nodes [WORD]...: only nodes whose text holds one of them. For each node and setting
+ * Usage: nodes [last] [WORD]...: only nodes whose text holds one of them. `last`: images have their channels innermost. For each node and setting
  * that may be the best: microseconds, GB/s of inputs
  * and outputs, which fraction of a copy's that is, and TFLOP/s of attention. Kernels are compiled by all cores, in the order
  * in which they are wanted. Times are those of a recording of many runs, by the device's clock. */
@@ -46,6 +46,7 @@ static trial trials[MOST_TRIALS];
 static int n_nodes, n_trials, next_trial;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t one_compiled = PTHREAD_COND_INITIALIZER;
+static bool channels_last;
 static const cm_device_api *api;
 static cm_device *device;
 static cm_stream *stream;
@@ -66,6 +67,14 @@ static size_t bytes_of(const cm_tensor *t)
     return (size_t)cm_tensor_elems(t) * cm_dtype_size(t->dtype);
 }
 
+static void put_channels_last(cm_tensor *t)
+{
+    t->strides[1] = 1;
+    t->strides[3] = t->dims[1];
+    t->strides[2] = t->dims[1] * t->dims[3];
+    t->strides[0] = t->strides[2] * t->dims[2];
+}
+
 static void set_tensor(cm_tensor *t, const cm_value *v)
 {
     int64_t dims[CM_MAX_RANK];
@@ -73,6 +82,8 @@ static void set_tensor(cm_tensor *t, const cm_value *v)
         dims[i] = v->type.dims[i];
     if (!cm_tensor_shape(t, v->type.dtype, v->type.rank, dims))
         exit(1);
+    if (channels_last && t->rank == 4 && !v->constant)
+        put_channels_last(t);
 }
 
 static void set_work(node *n)
@@ -323,6 +334,9 @@ int main(int argc, char **argv)
     cm_mark *from, *to;
     void *all;
     const cm_target target = {CM_DEVICE_CUDA, 0, 0};
+    channels_last = argc > 1 && !strcmp(argv[1], "last");
+    argc -= channels_last;
+    argv += channels_last;
     api = cm_backend_for(CM_DEVICE_CUDA)->api;
     must(&cx, api->open(&cx, &target, &device));
     must(&cx, api->stream_open(&cx, device, NULL, &stream));

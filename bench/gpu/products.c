@@ -1,11 +1,11 @@
 /* products.c -- matrix products and convolutions on a GPU: every tactic, every setting, beside one another.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Usage: products [all] [check] [once] [steady] [=TACTIC,KNOBS]... [WORDS...]. For each problem and tactic the fastest setting: microseconds, TFLOP/s, and which fraction of the
+ * Usage: products [all] [check] [once] [steady] [cold] [=TACTIC,KNOBS]... [WORDS...]. For each problem and tactic the fastest setting: microseconds, TFLOP/s, and which fraction of the
  * fastest tactic's speed that is; then the setting that the cost model would take. `all`: every setting. `check`: how far results
  * are from those of the first, at most (of outputs that are not large). `once`: every setting runs once and is not timed, for a
  * profiler. `steady`: every setting runs for about a second, in turns, and is told with the GPU's power and clock: what counts where
- * power is what limits it. `=matmul_wgmma,192,5,1,1,128,1,1`: these tactics with these settings, whether they are offered or not. WORDS: problems whose name has one of them. Products of networks are there without and with what follows them. Kernels are compiled first, by all cores. Times are those of a
+ * power is what limits it. `cold`: each run reads operands of its own, which no cache has. `=matmul_wgmma,192,5,1,1,128,1,1`: these tactics with these settings, whether they are offered or not. WORDS: problems whose name has one of them. Products of networks are there without and with what follows them. Kernels are compiled first, by all cores. Times are those of a
  * recording of many runs, by the device's clock; settings take turns, so that all are timed on a GPU as warm. */
 #include <math.h>
 #include <pthread.h>
@@ -53,7 +53,7 @@ static const cm_device_api *api;
 static unsigned char *memory;
 static const size_t MEMORY = (size_t)6 << 30;
 static unsigned char *expected; /* results of a problem's first trial; NULL: not to be checked */
-static bool once, steady;
+static bool once, steady, cold;
 static power_meter meter;
 static char **forced; /* tactics with their knobs */
 static int n_forced;
@@ -112,6 +112,31 @@ static problem *product(cm_dtype type, bool tf32, int64_t m, int64_t n, int64_t 
                                  .bias = -1};
     b->flops = 2.0 * (double)m * (double)n * (double)k;
     return b;
+}
+
+/* B^T as it is: k is adjacent. */
+static void product_of_turned(cm_dtype type, int64_t m, int64_t n, int64_t k)
+{
+    problem *b = product(type, false, m, n, k);
+    size_t used = strlen(b->name);
+    snprintf(b->name + used, sizeof b->name - used, " turned");
+    shape(&b->in[1], type, 2, (int64_t[]){n, k});
+    b->p.as.matmul.b = (cm_matrix){.row = 1, .col = k};
+}
+
+/* Some rows and large matrices: classifiers, and language models that decode several sequences. */
+static void products_of_some_rows(void)
+{
+    static const int matrices[][2] = {{4096, 25088}, {4096, 4096}, {11008, 4096}, {4096, 11008},
+                                      {1000, 4096},  {3072, 768},  {768, 3072}};
+    static const int rows[] = {1, 2, 4, 8, 16, 32, 64};
+    for (int i = 0; i < CM_COUNT(matrices); i++)
+        for (int r = 0; r < CM_COUNT(rows); r++)
+            product(CM_F16, false, rows[r], matrices[i][0], matrices[i][1]);
+    for (int r = 0; r < CM_COUNT(rows); r++)
+        product_of_turned(CM_F16, rows[r], 50257, 768);
+    product_of_turned(CM_F16, 8, 4096, 4096);
+    product(CM_F32, true, 8, 4096, 4096);
 }
 
 typedef enum { BIAS, BIAS_GELU, BIAS_RESIDUAL } follower;
@@ -212,7 +237,7 @@ static void make_problems(void)
     };
     for (int i = 0; i < CM_COUNT(layers); i++)
         layer(layers[i].m, layers[i].n, layers[i].k, layers[i].what);
-    product(CM_F16, false, 1, 4096, 4096);
+    products_of_some_rows();
     product(CM_F32, true, 4096, 4096, 4096);
     product(CM_F32, false, 2048, 2048, 2048);
     static const int batches[] = {1, 8, 128};
@@ -386,20 +411,19 @@ static void compare(cm_ctx *cx, trial *x, const void *out)
     of = x->of;
 }
 
-/* Runs once, then is recorded. */
-static void record(cm_ctx *cx, trial *x)
+/* One run, on memory from *end on: behind it when that is done. */
+static void *run_at(cm_ctx *cx, const trial *x, size_t *end)
 {
     const cm_problem *p = &x->of->p;
     const void *in[INPUTS] = {0}, *operands[OPERANDS] = {0};
-    size_t used = 256;
     for (int i = 0; i < p->n_in; i++) {
         size_t packed =
             p->constant[i] && x->tactic->pack_bytes ? x->tactic->pack_bytes(p, &x->knobs, i) : 0;
-        in[i] = memory + place(&used, packed ? packed : bytes_of(p->in[i]));
+        in[i] = memory + place(end, packed ? packed : bytes_of(p->in[i]));
     }
     for (int i = 0; i < p->n_operands; i++)
-        operands[i] = memory + place(&used, bytes_of(p->operands[i]));
-    void *out[1] = {memory + place(&used, bytes_of(p->out[0]))};
+        operands[i] = memory + place(end, bytes_of(p->operands[i]));
+    void *out[1] = {memory + place(end, bytes_of(p->out[0]))};
     size_t work = x->tactic->workspace ? x->tactic->workspace(p, &x->knobs) : 0;
     cm_run r = {.cx = cx,
                 .p = p,
@@ -407,21 +431,34 @@ static void record(cm_ctx *cx, trial *x)
                 .in = in,
                 .out = out,
                 .operands = operands,
-                .workspace = memory + place(&used, work),
+                .workspace = memory + place(end, work),
                 .state = x->state,
                 .stream = stream,
                 .fault = (uint32_t *)memory,
                 .fault_code = 1};
     must(cx, x->tactic->run(&r));
+    return out[0];
+}
+
+/* Runs once, then is recorded. */
+static void record(cm_ctx *cx, trial *x)
+{
+    enum { BEGIN = 256 };
+    size_t end = BEGIN;
+    const void *out = run_at(cx, x, &end);
+    size_t each = end - BEGIN;
     if (expected)
-        compare(cx, x, out[0]);
+        compare(cx, x, out);
     if (once) {
         must(cx, api->wait(cx, stream));
         return;
     }
     must(cx, api->record_begin(cx, stream));
-    for (int i = 0; i < REPEATS; i++)
-        must(cx, x->tactic->run(&r));
+    for (int i = 0; i < REPEATS; i++) {
+        if (!cold || end + each > MEMORY)
+            end = BEGIN;
+        run_at(cx, x, &end);
+    }
     must(cx, api->record_end(cx, stream, &x->recording));
     x->ns = INFINITY;
 }
@@ -571,6 +608,8 @@ int main(int argc, char **argv)
     used += once;
     steady = argc > 1 + used && !strcmp(argv[1 + used], "steady");
     used += steady;
+    cold = argc > 1 + used && !strcmp(argv[1 + used], "cold");
+    used += cold;
     if (steady && !power_open(&meter)) {
         fprintf(stderr, "products: steady wants NVML\n");
         return 1;

@@ -103,7 +103,7 @@ static int across_of(const cm_problem *p, const form *f)
 {
     enum {
         MOST = 32,
-        LEAST = 4,
+        LEAST = 1,
         PLACES = 4
     }; /* places: of a window, that a thread asks for at once */
     cm_gpu_facts facts;
@@ -131,9 +131,9 @@ static void form_of(const cm_problem *p, form *f)
     f->run = f->last ? (int)(16 / cm_dtype_size(p->in[0]->dtype)) : 1;
     while (f->run > 1 && !(runs_begin(p, p->in[0], f->run) && out[1] == 1))
         f->run /= 2;
-    f->near = f->run > 1 && is_near(f->c);
+    f->near = is_near(f->c);
     f->across = f->run > 1 && window_of(f->c) >= LARGE_WINDOW ? across_of(p, f) : 0;
-    f->whole = f->across && is_whole(p);
+    f->whole = is_whole(p);
     f->stores = runs_begin(p, y, f->run) && y->dtype == p->in[0]->dtype;
     int64_t in[AXES];
     strides_of(p->in[0], p->in[0]->rank, f->c->axes, in);

@@ -104,13 +104,15 @@ template <int N>
 DEVICE void fold_window(const arguments &a, const INPUT *from, span z, span y, span x, folded *f)
 {
     const int lane = LANES == 1 ? 0 : threadIdx.x % LANES, plane = y.n * x.n, all = z.n * plane;
+#pragma unroll 8
     for (int w = lane; w < all; w += LANES) {
         int iz = w / plane, rest = w - iz * plane, iy = rest / x.n, ix = rest - iy * x.n;
+        const i64 at = WHOLE ? w * a.in.stride[X_]
+                             : (z.from + iz * a.dilation[0]) * a.in.stride[Z_] +
+                                   (y.from + iy * a.dilation[1]) * a.in.stride[Y_] +
+                                   (x.from + ix * a.dilation[2]) * a.in.stride[X_];
         INPUT v[N];
-        load_run<true, INPUT, N>(from + (z.from + iz * a.dilation[0]) * a.in.stride[Z_] +
-                                     (y.from + iy * a.dilation[1]) * a.in.stride[Y_] +
-                                     (x.from + ix * a.dilation[2]) * a.in.stride[X_],
-                                 v);
+        load_run<true, INPUT, N>(from + at, v);
 #pragma unroll
         for (int i = 0; i < N; i++)
             fold(f[i], get<NUMBER, INPUT>(v[i]));

@@ -365,12 +365,16 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
         s->in[i] = f.in[i].index;
     for (int i = 0; i < f.n_after; i++)
         s->after[i] = f.after[i].index;
-    s->grid = (cm_grid){.blocks = {(unsigned)f.blocks, (unsigned)f.parts}, .threads = {THREADS}};
+    bool overlaps = p->target.level >= 900;
+    s->grid = (cm_grid){.blocks = {(unsigned)f.blocks, (unsigned)f.parts},
+                        .threads = {THREADS},
+                        .overlaps = overlaps};
     CM_TRY(find_kernel(cx, d, p, &f, false, &s->kernel));
     if (f.parts == 1)
         return CM_OK;
-    s->join_grid =
-        (cm_grid){.blocks = {cm_gpu_blocks(&p->target, f.outputs * 32)}, .threads = {THREADS}};
+    s->join_grid = (cm_grid){.blocks = {cm_gpu_blocks(&p->target, f.outputs * 32)},
+                             .threads = {THREADS},
+                             .overlaps = overlaps};
     return find_kernel(cx, d, p, &f, true, &s->join);
 }
 

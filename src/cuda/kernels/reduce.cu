@@ -16,6 +16,7 @@
 #include "common.cuh"
 #include "elements.cuh"
 #include "nest.cuh"
+#include "ptx_matrix.cuh"
 
 enum mode { SIDE_BY_SIDE, ONE, APART };
 enum { SUMS, MEAN, MAX, MIN, PROD, SUM_SQUARE, L1, L2, LOG_SUM, LOG_SUM_EXP, ARG_MAX, ARG_MIN };
@@ -208,6 +209,7 @@ template <int N> DEVICE void find_kept(const arguments &a, index o, place &p)
 #if JOIN
 extern "C" __global__ void __launch_bounds__(256) reduce_join(const __grid_constant__ arguments a)
 {
+    wait_for_predecessor();
     const u32 lane = threadIdx.x % 32;
     for (u64 o = (u64)blockIdx.x * 8 + threadIdx.x / 32; o < a.outputs; o += (u64)gridDim.x * 8) {
         folded f = start();
@@ -490,6 +492,7 @@ template <int N> DEVICE void reduce_with(const arguments &a)
 
 extern "C" __global__ void __launch_bounds__(256) reduce(const __grid_constant__ arguments a)
 {
+    wait_for_predecessor();
     bool aligned = a.runs_fit;
 #define ALIGNED(slot, k, E, m)                                                                     \
     aligned &= m != SIDE_BY_SIDE || (u64)a.in[slot].data % (sizeof(E) * RUN) == 0;

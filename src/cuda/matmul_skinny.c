@@ -96,10 +96,10 @@ static int64_t resident_of(const cm_gpu_facts *g, const setting *s, const cm_ext
 }
 
 /* A block's beginning and end; each further round of them; blocks that meet. */
-static const double BLOCK_NS = 2000, ROUND_NS = 700, MEETING_NS = 800;
-static const double SHARE = 0.72;         /* of memory's rate, at the best */
+static const double BLOCK_NS = 600, ROUND_NS = 700, MEETING_NS = 800;
+static const double SHARE = 1.13;         /* of the rate that copies read at, at the best */
 static const double HALF_BYTES = 8 << 10; /* on their way to a multiprocessor: half of that */
-static const double L2_FACTOR = 1.35;     /* the L2 cache's rate over that of memory */
+static const double L2_FACTOR = 1.6;      /* the L2 cache's rate over that of memory */
 
 static double cost_of(const cm_gpu_facts *g, const setting *s, const cm_extent *e)
 {

@@ -9,7 +9,7 @@
 typedef struct {
     int channels, down, across;
 } setting;
-/* While there are few threads, less of each. */
+/* While there are few threads, less of each. Of channels that come one by one, one in place of two. */
 static const setting small_windows[] = {{4, 2, 4}, {4, 1, 4}, {2, 2, 4}, {2, 1, 4}},
                      middle_windows[] = {{2, 4, 4}, {2, 2, 4}, {2, 1, 4}},
                      large_windows[] = {{4, 1, 4}, {2, 1, 4}};
@@ -18,7 +18,6 @@ enum {
     MIDDLE = 25, /* the most whose weights are held in registers */
     HIGH = 32,   /* rows that such a window may reach over */
     THREADS = 128,
-    CHANNELS = 4, /* the most of a thread */
 };
 
 /* As kernels/conv_depthwise.cu has it. */
@@ -35,10 +34,19 @@ typedef struct {
     cm_finish finish;
 } depthwise_state;
 
+/* Adjacent channels that are loaded at once: of as many, pixels and the weights of kernel positions are multiples. */
+static int vector_of(const cm_problem *p)
+{
+    const cm_tensor *x = p->in[0];
+    int64_t all = p->as.conv.c_in;
+    for (int d = 0; d < x->rank; d++)
+        all |= d != 1 && x->dims[d] != 1 ? x->strides[d] : 0;
+    return all % 4 == 0 ? 4 : all % 2 == 0 ? 2 : 1;
+}
+
 const char *cm_cuda_conv_depthwise_reject(const cm_problem *p)
 {
     const cm_conv *c = &p->as.conv;
-    const cm_tensor *x = p->in[0];
     if (c->transposed || c->groups != c->c_in || c->c_out != c->c_in)
         return "not depthwise";
     if (c->kernel[0] != 1 || c->in[0] != 1 || c->out[0] != 1)
@@ -46,11 +54,8 @@ const char *cm_cuda_conv_depthwise_reject(const cm_problem *p)
     if (c->kernel[1] > 64 || c->kernel[2] > 16 || c->stride[2] > 8 || c->stride[1] > 8 ||
         c->kernel[2] * c->dilation[2] > 64 || c->kernel[1] * c->dilation[1] > 512)
         return "too wide a window";
-    if (x->strides[1] != 1 || p->out[0]->strides[1] != 1 || c->c_in % CHANNELS != 0)
-        return "channels are not innermost, or not a multiple of 4";
-    for (int d = 0; d < x->rank; d++)
-        if (d != 1 && x->dims[d] != 1 && x->strides[d] % CHANNELS != 0)
-            return "pixels do not begin at multiples of 4 elements";
+    if (p->in[0]->strides[1] != 1 || p->out[0]->strides[1] != 1)
+        return "channels are not innermost";
     return cm_cuda_conv_reject(p);
 }
 
@@ -80,9 +85,12 @@ int cm_cuda_conv_depthwise_knobs(const cm_problem *p, cm_knobs *out)
             : small     ? CM_COUNT(small_windows)
                         : CM_COUNT(middle_windows);
     int first = from == middle_windows && c->stride[1] > 1; /* few rows would be shared */
+    int vector = vector_of(p), found = 0;
     for (int i = first; i < n; i++)
-        out[i - first] = (cm_knobs){{from[i].channels, from[i].down, from[i].across}};
-    return n - first;
+        if (from[i].channels <= (vector == 1 ? 2 : vector))
+            out[found++] =
+                (cm_knobs){{vector == 1 ? 1 : from[i].channels, from[i].down, from[i].across}};
+    return found;
 }
 
 /* Of a thread: instructions to load an input and to widen it, and for each pixel of a result; ns that one takes where few

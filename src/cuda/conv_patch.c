@@ -1,7 +1,8 @@
 /* conv_patch.c -- convolutions of images with up to 4 channels, from patches of them in shared memory.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Weights are packed as [output channel][kernel row][pixel][4 channels], with rows of multiples of 32 bytes. */
+ * Weights are packed as [output channel][kernel row][pixel][4 channels], with rows of multiples of 32 bytes. Where windows begin at
+ * any pixel, the halves of the 4 pixels of 32 bytes are apart: first two channels of each, then the others. */
 #include "base/size.h"
 #include "cuda/conv.h"
 
@@ -51,6 +52,12 @@ static int64_t row_bytes(const cm_problem *p) /* of a row of the kernel */
     return cm_ceil_div(p->as.conv.kernel[2] * pixel_of(p), STEP) * STEP;
 }
 
+/* Do windows begin at pixels that are not at multiples of 16 bytes? Fragments are then made of pixels, one by one. */
+static bool is_loose(const cm_problem *p)
+{
+    return p->as.conv.stride[2] * pixel_of(p) % 16 != 0;
+}
+
 static size_t shared_bytes(const cm_problem *p, setting s)
 {
     const cm_conv *c = &p->as.conv;
@@ -86,8 +93,8 @@ const char *cm_cuda_conv_patch_reject(const cm_problem *p)
         return why;
     if (cm_gpu_conv_arithmetic(p) == CM_ARITHMETIC_FLOAT)
         return "float32 that is not to be shortened";
-    if (c->dilation[2] != 1 || c->stride[2] * pixel_of(p) % 16 != 0)
-        return "windows do not begin at multiples of 16 bytes";
+    if (c->dilation[2] != 1)
+        return "pixels of a window are not adjacent";
     if (c->kernel[1] > MOST_KERNEL || c->kernel[2] > MOST_KERNEL || c->stride[1] > MOST_STRIDE ||
         c->stride[2] > MOST_STRIDE || c->dilation[1] > MOST_STRIDE || c->c_out > MOST_COLUMNS ||
         !fits(p, settings[CM_COUNT(settings) - 1], 1))
@@ -138,6 +145,16 @@ size_t cm_cuda_conv_patch_pack_bytes(const cm_problem *p, const cm_knobs *k, int
     return input == 1 ? (size_t)(c->c_out * c->kernel[1] * row_bytes(p)) : 0;
 }
 
+/* Where a channel of a pixel is packed in its row of the kernel; in elements. */
+static int64_t place_in_row(const cm_problem *p, int64_t x, int64_t channel)
+{
+    enum { PIXELS = 4, HALF = CHANNELS / 2 }; /* of 32 bytes */
+    if (!is_loose(p))
+        return x * CHANNELS + channel;
+    return x / PIXELS * (PIXELS * CHANNELS) + channel / HALF * (PIXELS * HALF) + x % PIXELS * HALF +
+           channel % HALF;
+}
+
 void cm_cuda_conv_patch_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
                              void *to, cm_threads *threads)
 {
@@ -151,7 +168,7 @@ void cm_cuda_conv_patch_pack(const cm_problem *p, const cm_knobs *k, int input, 
             char *row = (char *)to + (o * c->kernel[1] + y) * row_bytes(p);
             for (int64_t x = 0; x < c->kernel[2]; x++)
                 for (int64_t i = 0; i < c->c_in; i++)
-                    memcpy(row + (size_t)(x * CHANNELS + i) * size,
+                    memcpy(row + (size_t)place_in_row(p, x, i) * size,
                            (const char *)from + (size_t)(o * w->strides[0] + i * w->strides[1] +
                                                          y * w->strides[2] + x * w->strides[3]) *
                                                     size,
@@ -165,10 +182,11 @@ static void put_text(const cm_problem *p, setting s, cm_buf *out)
     cm_buf_printf(out,
                   "#define ELEMENT %s\n#define IN_CHANNELS %d\n#define KERNEL_Y %d\n"
                   "#define KERNEL_X %d\n#define STRIDE_Y %d\n#define STRIDE_X %d\n"
-                  "#define DILATION_Y %d\n#define WARPS %d\n#define TALL %d\n#define GROUPS %d\n",
+                  "#define DILATION_Y %d\n#define WARPS %d\n#define TALL %d\n#define GROUPS %d\n"
+                  "#define LOOSE %d\n",
                   cm_element_text(p->in[0]->dtype), (int)c->c_in, (int)c->kernel[1],
                   (int)c->kernel[2], (int)c->stride[1], (int)c->stride[2], (int)c->dilation[1],
-                  WARPS, s.tall, s.groups);
+                  WARPS, s.tall, s.groups, is_loose(p));
 }
 
 cm_status cm_cuda_conv_patch_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,

@@ -123,6 +123,21 @@ static const struct {
     {1, 8, 8, 8, 20, 21, 3, 1, 2},
     {2, 20, 20, 20, 9, 9, 3, 3, 1},
     {1, 16, 16, 16, 70, 7, 5, 1, 9},
+    {1, 58, 58, 58, 13, 12, 3, 2, 1},
+    {2, 29, 29, 29, 9, 14, 3, 1, 1},
+    {1, 7, 7, 7, 20, 20, 7, 1, 1},
+    {1, 10, 10, 10, 11, 18, 5, 1, 1},
+    /* Groups of few channels; one group of them. */
+    {2, 64, 64, 16, 15, 17, 3, 1, 1},
+    {1, 64, 64, 8, 13, 13, 3, 2, 1},
+    {1, 96, 64, 4, 7, 7, 3, 1, 2},
+    {2, 64, 64, 2, 9, 10, 3, 1, 1},
+    {1, 24, 40, 1, 21, 23, 3, 1, 1},
+    {1, 24, 96, 1, 22, 70, 3, 2, 1},
+    /* Images whose windows begin at any pixel. */
+    {2, 3, 64, 1, 19, 35, 3, 1, 1},
+    {1, 4, 40, 1, 17, 18, 5, 1, 1},
+    {1, 1, 8, 1, 20, 37, 7, 3, 1},
 };
 
 static void convolution_sizes(const char *type, bool tf32, double tolerance)
@@ -409,11 +424,16 @@ static void convolutions_that_add(void **state)
 static void images_with_infinities(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        op_case c = op_case_of(i ? "x: f16[2,3,19,40]\n@w = f16[24,3,3,3] random 1\n"
-                                   "y = Conv(x, @w) {strides=[2,2], pads=[1,1,1,1]}\nreturn y\n"
-                                 : "x: f16[1,3,40,40]\n@w = f16[16,3,5,5] random 1\n"
-                                   "y = Conv(x, @w) {strides=[2,2]}\nreturn y\n");
+    static const char *const texts[] = {
+        "x: f16[1,3,40,40]\n@w = f16[16,3,5,5] random 1\n"
+        "y = Conv(x, @w) {strides=[2,2]}\nreturn y\n",
+        "x: f16[2,3,19,40]\n@w = f16[24,3,3,3] random 1\n"
+        "y = Conv(x, @w) {strides=[2,2], pads=[1,1,1,1]}\nreturn y\n",
+        "x: f16[2,3,19,40]\n@w = f16[24,3,3,3] random 1\n"
+        "y = Conv(x, @w) {pads=[1,1,1,1]}\nreturn y\n",
+    };
+    for (int i = 0; i < CM_COUNT(texts); i++) {
+        op_case c = op_case_of(texts[i]);
         c.hurt = 40;
         c.tolerance = 2e-3;
         op_check(&c);

@@ -4,7 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Given before: ELEMENT, IN_CHANNELS, KERNEL_Y, KERNEL_X, STRIDE_Y, STRIDE_X, DILATION_Y, WARPS, TALL (rows of 16 outputs, of a warp),
-// GROUPS (32 columns each, that are summed at once). k is rows of the kernel, in each a multiple of 32 bytes of pixels.
+// GROUPS (32 columns each, that are summed at once). LOOSE: windows begin at any pixel (of 8 bytes); a lane of a product then has a whole
+// one of each step, and the weights lie likewise. k is rows of the kernel, in each a multiple of 32 bytes of pixels.
 #include "common.cuh"
 #include "conv_sizes.cuh"
 #include "finish.cuh"
@@ -110,9 +111,20 @@ DEVICE void cut(u32 (&a)[4])
 {
 #pragma unroll
     for (int q = 0; q < 4; q++) {
-        int at = q / 2 * (IN_STEP / 2) + (IN_STEP == 4 ? threadIdx.x % 4 / 2 : 0);
+        int at = LOOSE ? threadIdx.x % 4 : q / 2 * (IN_STEP / 2) + (IN_STEP == 4 ? threadIdx.x % 4 / 2 : 0);
         a[q] = at < IN_LAST ? a[q] : 0;
     }
+}
+
+// 16 windows of a row; at: this lane's.
+DEVICE void load_windows(u32 (&a)[4], u32 at)
+{
+    if (!LOOSE) {
+        load_fragments(a, at);
+        return;
+    }
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(a[0]), "=r"(a[2]) : "r"(at));
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(a[1]), "=r"(a[3]) : "r"(at + 8 * STRIDE_X * PIXEL));
 }
 
 // patch: of this warp's first row of outputs.
@@ -122,14 +134,15 @@ DEVICE void multiply(sums &s, u32 patch, u32 weights)
 #pragma unroll
     for (int i = 0; i < TALL * GROUPS * 16; i++)
         s.v[i / (GROUPS * 16)][i / 4 % (GROUPS * 4)][i % 4] = 0;
-    u32 a = patch + lane % 16 * (STRIDE_X * PIXEL) + lane / 16 * 16;
+    u32 a = patch + (LOOSE ? lane / 4 * (STRIDE_X * PIXEL) + lane % 4 * PIXEL
+                           : lane % 16 * (STRIDE_X * PIXEL) + lane / 16 * 16);
     u32 b = weights + (lane % 8 + lane / 16 * 8) * PITCH + lane / 8 % 2 * 16;
 #pragma unroll 7 // more need registers that there are not
     for (int k = 0; k < KERNEL_Y * STEPS; k++) {
         u32 left[TALL][4];
 #pragma unroll
         for (int i = 0; i < TALL; i++) {
-            load_fragments(left[i], a + (i * STRIDE_Y + k / STEPS * DILATION_Y) * ROW_BYTES + k % STEPS * 32);
+            load_windows(left[i], a + (i * STRIDE_Y + k / STEPS * DILATION_Y) * ROW_BYTES + k % STEPS * 32);
 #pragma unroll
             for (int q = 0; q < 4; q++)
                 left[i][q] = shortened<T>(left[i][q]);

@@ -268,6 +268,19 @@ static void make_problems(void)
     convolution(CM_F16, false, 128, 240, 80, 1, 14, 1, 1);
     convolution(CM_F16, false, 128, 672, 112, 1, 14, 1, 1);
     convolution(CM_F32, true, 128, 128, 128, 1, 28, 3, 1);
+    static const struct {
+        int c_in, c_out, groups, size, kernel, stride;
+    } narrow[] = {
+        {58, 58, 58, 28, 3, 1},     {58, 58, 58, 56, 3, 2},     {116, 116, 116, 14, 3, 1},
+        {232, 232, 232, 7, 3, 1},   {87, 87, 87, 28, 3, 1},     {128, 128, 32, 56, 3, 1},
+        {256, 256, 32, 56, 3, 2},   {256, 256, 32, 28, 3, 1},   {512, 512, 32, 28, 3, 2},
+        {512, 512, 32, 14, 3, 1},   {1024, 1024, 32, 14, 3, 2}, {1024, 1024, 32, 7, 3, 1},
+        {3, 64, 1, 224, 3, 1},      {24, 24, 1, 112, 3, 1},     {24, 96, 1, 112, 3, 2},
+        {48, 192, 1, 56, 3, 2},     {3, 24, 1, 224, 3, 2},      {48, 48, 1, 56, 3, 1},
+    };
+    for (int i = 0; i < CM_COUNT(narrow); i++)
+        convolution(CM_F16, false, 8, narrow[i].c_in, narrow[i].c_out, narrow[i].groups,
+                    narrow[i].size, narrow[i].kernel, narrow[i].stride);
 }
 
 static bool wanted(const char *name, int argc, char **argv)

@@ -15,6 +15,7 @@ const cm_tactic cm_cuda_conv_tactics[] = {
     ROW(conv_depthwise, 750, cm_cuda_conv_depthwise, .knobs = cm_cuda_conv_depthwise_knobs),
     ROW(conv_band, 900, cm_cuda_conv_depthwise, .knobs = cm_cuda_conv_band_knobs),
     ROW(conv_patch, 750, cm_cuda_conv_patch, .knobs = cm_cuda_conv_patch_knobs),
+    ROW(conv_window, 750, cm_cuda_conv_window, .knobs = cm_cuda_conv_window_knobs),
     ROW(conv_few, 750, cm_cuda_conv_few, .knobs = cm_cuda_conv_few_knobs,
         .workspace = cm_cuda_conv_few_workspace),
     ROW(conv_narrow, 750, cm_gpu_conv, .knobs = cm_cuda_conv_narrow_knobs),

@@ -63,6 +63,7 @@ CONV_TACTIC(conv_few);
 CONV_TACTIC(conv_cudnn);
 CONV_TACTIC(conv_narrow);
 CONV_TACTIC(conv_patch);
+CONV_TACTIC(conv_window);
 CONV_TACTIC(conv_bulk);
 CONV_TACTIC(conv_matmul);
 CONV_TACTIC(conv_variable);
@@ -76,6 +77,10 @@ void cm_cuda_conv_few_pack(const cm_problem *p, const cm_knobs *k, int input, co
 size_t cm_cuda_conv_patch_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
 void cm_cuda_conv_patch_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
                              void *to, cm_threads *threads);
+size_t cm_cuda_conv_window_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);
+void cm_cuda_conv_window_pack(const cm_problem *p, const cm_knobs *k, int input, const void *from,
+                              void *to, cm_threads *threads);
+int cm_cuda_conv_window_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_matmul_knobs(const cm_problem *p, cm_knobs *out);
 int cm_cuda_conv_bulk_knobs(const cm_problem *p, cm_knobs *out);
 size_t cm_cuda_conv_bulk_pack_bytes(const cm_problem *p, const cm_knobs *k, int input);

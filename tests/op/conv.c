@@ -423,6 +423,35 @@ static void depthwise_halves(void **state)
     assert_true(ran > 200);
 }
 
+/* Groups of few channels, and one group of few: what is not finite stays in its group. Depthwise, of any number of channels. */
+static void grouped_halves(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (int i = 0; i < 160; i++) {
+        shape s = random_shape(2);
+        bool bf16 = i % 4 == 3;
+        int64_t columns = 4 << pick(0, 3), way = i % 4;
+        s.dtype = bf16 ? "bf16" : "f16";
+        s.constant = true;
+        while (has_operand(s.epilogue))
+            s.epilogue = (int)pick(0, CM_COUNT(epilogues) - 1);
+        s.groups = 32 / columns * pick(columns == 32 ? 2 : 1, 3);
+        s.c_in = s.groups * (pick(0, 1) ? columns : 4 * pick(1, 5));
+        s.c_out = s.groups * columns;
+        if (way == 1) { /* one group */
+            s.groups = 1;
+            s.c_in = 8 * pick(1, 6);
+            s.c_out = pick(1, 100);
+        } else if (way == 2) {
+            s.groups = s.c_in = s.c_out = pick(1, 60);
+        }
+        random_axes(&s, 18, 3);
+        ran += check_shape(&s, NULL, ldexp(1, bf16 ? -6 : -9), i % 3 == 0 ? 300 : 0);
+    }
+    assert_true(ran > 200);
+}
+
 /* bfloat16 in whole blocks of 32 channels, several tiles high and wide; and lines of a few channels, as first layers have them. */
 static void bfloat16(void **state)
 {
@@ -455,6 +484,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(forms),
         cmocka_unit_test(halves),
         cmocka_unit_test(depthwise_halves),
+        cmocka_unit_test(grouped_halves),
         cmocka_unit_test(points),
         cmocka_unit_test(products),
         cmocka_unit_test(strassen),

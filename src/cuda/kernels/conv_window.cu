@@ -158,8 +158,12 @@ DEVICE void gather_columns(const float (&from)[TILES][SHARERS][4], float (&to)[2
         for (int c = 0; c < 4; c++) {
             v[t][c] = t < TILES ? from[t < TILES ? t : 0][0][c] : 0;
 #pragma unroll
-            for (int s = 1; s < SHARERS && t < TILES; s++)
-                v[t][c] = own * SHARERS / 4 == s ? from[t < TILES ? t : 0][s][c] : v[t][c];
+            for (int s = 1; s < SHARERS; s++) { // by values: a choice of places would bring sums into memory
+                float other = from[t < TILES ? t : 0][s][c];
+                asm("{ .reg .pred is; setp.eq.u32 is, %2, %3; selp.f32 %0, %1, %0, is; }"
+                    : "+f"(v[t][c])
+                    : "f"(other), "r"(own * SHARERS / 4), "r"(s));
+            }
         }
 #pragma unroll
     for (int b = 1; b < 4; b *= 2)

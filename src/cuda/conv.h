@@ -28,6 +28,9 @@ cm_extent cm_gpu_conv_extent(const cm_problem *p);
 /* ns that warp groups need for results while memory is busy, beside what their products take. */
 double cm_gpu_conv_way_out(const cm_problem *p);
 bool cm_gpu_conv_whole(const cm_problem *p); /* are 16 bytes of the input channels of one pixel? */
+/* Are the channels of a group so few that 128 bytes of k, that matrix units multiply at once, are those of several kernel positions?
+ * Gathering them then takes longer than the products. */
+bool cm_gpu_conv_scattered(const cm_problem *p);
 /* Of one kernel position over all channels, outputs at the places of inputs, and these evenly apart: a matrix. */
 bool cm_gpu_conv_is_product(const cm_problem *p);
 int64_t cm_gpu_conv_pixel_pitch(const cm_tensor *t); /* from pixel to pixel */

@@ -73,6 +73,15 @@ cm_extent cm_gpu_conv_extent(const cm_problem *p)
                        .slow = cm_gpu_conv_whole(p) ? 1 : 6};
 }
 
+bool cm_gpu_conv_scattered(const cm_problem *p)
+{
+    enum { MOST_BYTES = 96 };
+    const cm_conv *c = &p->as.conv;
+    int64_t bytes = c->c_in / c->groups * (int64_t)cm_dtype_size(p->in[0]->dtype);
+    return cm_gpu_conv_arithmetic(p) != CM_ARITHMETIC_FLOAT && cm_gpu_conv_taps(c) > 1 &&
+           bytes <= MOST_BYTES;
+}
+
 /* Of each result, for a multiprocessor; columns come in blocks. */
 static const double RESULT_NS = 0.03;
 enum { COLUMNS = 64 };

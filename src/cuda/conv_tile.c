@@ -23,13 +23,17 @@ int cm_cuda_conv_tile_knobs(const cm_problem *p, cm_knobs *out)
     return cm_tiling_choose(&g, &e, out);
 }
 
+/* Rows of a tile that take as long to gather, where channels are few, as all that the cost has. */
+enum { SCATTERED_ROWS = 150, MOST_ROWS = 128 };
+
 double cm_cuda_conv_tile_cost(const cm_problem *p, const cm_knobs *k)
 {
     cm_gpu_facts g;
     cm_gpu_facts_of(&p->target, &g);
     cm_extent e = cm_gpu_conv_extent(p);
     cm_tiling t = cm_tiling_of_knobs(k);
-    return cm_tiling_cost(&g, &t, &e);
+    double rows = cm_gpu_conv_scattered(p) ? (t.m < MOST_ROWS ? t.m : MOST_ROWS) : 0;
+    return cm_tiling_cost(&g, &t, &e) * (1 + rows / SCATTERED_ROWS);
 }
 
 size_t cm_cuda_conv_tile_workspace(const cm_problem *p, const cm_knobs *k)

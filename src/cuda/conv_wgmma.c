@@ -40,6 +40,17 @@ int cm_cuda_conv_wgmma_knobs(const cm_problem *p, cm_knobs *out)
 
 /* What gathering takes beside the products: at first, and for each tile of k. */
 static const double GATHER_NS = 1500, GATHER_STEP_NS = 100;
+/* As an H200 says: of each tile of groups, whose results do not go out in whole lines; of each tile of k in tiles of 64 columns. */
+static const double GROUP_NS = 1200, SCATTERED_STEP_NS = 450;
+
+/* What convolutions of few channels take besides. */
+static double scattered_ns(const cm_problem *p, const cm_wgmma *w, double tiles, double steps)
+{
+    if (!cm_gpu_conv_scattered(p))
+        return 0;
+    return (p->as.conv.groups > 1 ? tiles * GROUP_NS : 0) +
+           (w->n <= 64 ? steps * SCATTERED_STEP_NS : 0);
+}
 
 double cm_cuda_conv_wgmma_cost(const cm_problem *p, const cm_knobs *k)
 {
@@ -49,7 +60,8 @@ double cm_cuda_conv_wgmma_cost(const cm_problem *p, const cm_knobs *k)
     cm_wgmma w = cm_wgmma_of_knobs(k);
     double busiest = (double)cm_ceil_div(cm_wgmma_places(&w, &e), g.multiprocessors);
     double steps = busiest * (double)cm_ceil_div(e.k * e.element, CM_WGMMA_LINE);
-    return cm_wgmma_cost(&g, &w, &e) + cm_gpu_conv_way_out(p) + GATHER_NS + steps * GATHER_STEP_NS;
+    return cm_wgmma_cost(&g, &w, &e) + cm_gpu_conv_way_out(p) + GATHER_NS + steps * GATHER_STEP_NS +
+           scattered_ns(p, &w, busiest, steps);
 }
 
 static void describe_weights(wgmma_state *s, const cm_problem *p, const cm_wgmma *w)

@@ -148,6 +148,14 @@ static setting cut(const cm_conv *c, int64_t outputs, int64_t cuts)
     return (setting){.wide = (int)wide, .high = (int)high};
 }
 
+static bool is_ranked(const cm_ranking *r, const cm_knobs *k)
+{
+    bool is = false;
+    for (int i = 0; i < r->n; i++)
+        is = is || memcmp(&r->out[i], k, sizeof *k) == 0;
+    return is;
+}
+
 int cm_cuda_conv_window_knobs(const cm_problem *p, cm_knobs *out)
 {
     static const int outputs[] = {448, 256, 128, 64};
@@ -167,34 +175,48 @@ int cm_cuda_conv_window_knobs(const cm_problem *p, cm_knobs *out)
                     s.blocks = blocks;
                     bool even = f.alike || f.blocks % blocks == 0;
                     cm_knobs k = {{s.wide, s.high, s.tall, s.blocks}};
-                    if (even && shared_bytes(c, &f, s) <= (size_t)g.shared_bytes)
+                    if (even && shared_bytes(c, &f, s) <= (size_t)g.shared_bytes &&
+                        !is_ranked(&found, &k)) /* other cuts may come to the same */
                         cm_rank(&found, &k, cm_cuda_conv_window_cost(p, &k));
                 }
     return found.n;
 }
 
-/* Cycles of a multiprocessor: for 8 bytes a lane from shared memory, a product, an instruction, and instructions of an output's row; ns. */
-static const double WORD_CYCLES = 2, PRODUCT_CYCLES = 2, ISSUE_CYCLES = 0.25, RESULT = 120;
-static const double CYCLE_NS = 0.6, BEGIN_NS = 1500, MEMORY_SHARE = 0.7;
+/* ns of a multiprocessor: for 16 bytes a lane into shared memory, 8 from there or a product of halves, an output's row of a block of
+ * columns; of a warp by itself: for what it makes at once, and an instruction of that. As an H200 says. */
+static const double COPY_NS = 7.7, WORD_NS = 0.9, ROW_NS = 40, TURN_NS = 1000, ISSUE_NS = 3;
+static const double ROW_INSTRUCTIONS = 60, BEGIN_SHARE = 0.5; /* of the time of a launch */
+static const double MEMORY_SHARE = 0.7;
 static const double CACHE_RATE = 1.2; /* of the L2 cache, beside memory's */
 
-/* Of a block on a multiprocessor by itself, and together with others. */
-static double block_ns(const cm_problem *p, const form *f, setting s, double *alone)
+/* Blocks beside one another, by shared memory and by registers. */
+static int64_t at_once(const cm_gpu_facts *g, const cm_conv *c, const form *f, setting s)
 {
-    double rows = s.tall, items = (double)cm_ceil_div(s.wide * s.high, s.tall * 16) * s.blocks;
-    double products = (double)(f->groups > f->tiles ? f->groups : f->tiles) * rows;
+    enum {
+        RESERVED = 1024,
+        MOST = 4
+    }; /* bytes of a block; blocks whose warps make 16 outputs at once */
+    int64_t by_shared = (g->shared_bytes + RESERVED) / ((int64_t)shared_bytes(c, f, s) + RESERVED);
+    return cm_max_i64(cm_min_i64(by_shared, MOST / s.tall), 1);
+}
+
+/* What a multiprocessor does for its blocks, and what they wait for: blocks do not copy while they multiply. */
+static double compute_ns(const cm_problem *p, const cm_gpu_facts *g, const form *f, setting s)
+{
+    const cm_conv *c = &p->as.conv;
+    int64_t items = cm_ceil_div(s.wide * s.high, s.tall * 16) * s.blocks;
+    int64_t blocks = cm_ceil_div(grid_of(c, f, s), g->multiprocessors);
+    double turns = (double)(cm_ceil_div(blocks, at_once(g, c, f, s)) * cm_ceil_div(items, WARPS));
+    double steps = (double)f->steps, rows = s.tall;
+    double slab = (double)(f->pixel * (f->alike ? 1 : s.blocks));
+    double products = (double)cm_max_i64(f->groups, f->tiles) * rows;
     double words = (double)f->groups * rows * 2 + (double)f->tiles;
-    double half = cm_gpu_conv_arithmetic(p) == CM_ARITHMETIC_HALF ? 1 : 2;
-    double steps = (double)f->steps, copied = (double)shared_bytes(&p->as.conv, f, s) / 16 / LANES;
-    double issued = steps * (products + words) + RESULT * rows;
-    double most = steps * (words * WORD_CYCLES);
-    if (steps * products * PRODUCT_CYCLES * half > most)
-        most = steps * products * PRODUCT_CYCLES * half;
-    if (issued * ISSUE_CYCLES > most)
-        most = issued * ISSUE_CYCLES;
-    double rounds = (double)cm_ceil_div((int64_t)items, WARPS);
-    *alone = rounds * issued * 4 * CYCLE_NS;
-    return (items * most + copied * 12 * ISSUE_CYCLES) * CYCLE_NS;
+    double multiplied = products * (cm_gpu_conv_arithmetic(p) == CM_ARITHMETIC_HALF ? 1 : 2);
+    double most = words > multiplied ? words : multiplied;
+    double copies = (double)patch_pixels(c, s) * slab / 16 / LANES;
+    double each = copies * COPY_NS + (double)items * (steps * most * WORD_NS + rows * ROW_NS);
+    double chain = steps * (products + words) + rows * ROW_INSTRUCTIONS;
+    return (double)blocks * each + turns * (TURN_NS + chain * ISSUE_NS);
 }
 
 double cm_cuda_conv_window_cost(const cm_problem *p, const cm_knobs *k)
@@ -204,14 +226,12 @@ double cm_cuda_conv_window_cost(const cm_problem *p, const cm_knobs *k)
     cm_gpu_facts_of(&p->target, &g);
     form f = form_of(p);
     setting s = setting_of(k);
-    double alone, each = block_ns(p, &f, s, &alone), blocks = (double)grid_of(c, &f, s);
-    double moved = (double)shared_bytes(c, &f, s) * blocks;
+    double moved = (double)shared_bytes(c, &f, s) * (double)grid_of(c, &f, s);
     double memory = cm_gpu_conv_memory(p) / (g.read_gbs * MEMORY_SHARE);
     double cache = moved / (g.read_gbs * CACHE_RATE);
-    double compute = (double)cm_ceil_div((int64_t)blocks, g.multiprocessors) * each;
+    double compute = compute_ns(p, &g, &f, s);
     double most = compute > memory ? compute : memory;
-    most = cache > most ? cache : most;
-    return g.launch_ns + BEGIN_NS + alone + most;
+    return g.launch_ns * BEGIN_SHARE + (cache > most ? cache : most);
 }
 
 size_t cm_cuda_conv_window_pack_bytes(const cm_problem *p, const cm_knobs *k, int input)

@@ -167,6 +167,113 @@ static void weights_have_k_innermost_in_whole_chunks(void **state)
     assert_memory_equal(to, wanted, sizeof to);
 }
 
+typedef struct {
+    cm_tensor x, w, y;
+    const cm_tensor *in[2], *out[1];
+    bool constant[2];
+    cm_problem p;
+} layer;
+
+static void channels_innermost(cm_tensor *t)
+{
+    t->strides[1] = 1;
+    t->strides[3] = t->dims[1];
+    t->strides[2] = t->dims[1] * t->dims[3];
+    t->strides[0] = t->strides[2] * t->dims[2];
+}
+
+/* Eight square images under a kernel of 3x3, for sm_90. */
+static void make_layer(layer *l, int64_t c_in, int64_t c_out, int64_t groups, int64_t size,
+                       int64_t stride)
+{
+    int64_t to = (size - 1) / stride + 1;
+    assert_true(cm_tensor_shape(&l->x, CM_F16, 4, (int64_t[]){8, c_in, size, size}));
+    assert_true(cm_tensor_shape(&l->w, CM_F16, 4, (int64_t[]){c_out, c_in / groups, 3, 3}));
+    assert_true(cm_tensor_shape(&l->y, CM_F16, 4, (int64_t[]){8, c_out, to, to}));
+    channels_innermost(&l->x);
+    channels_innermost(&l->y);
+    l->in[0] = &l->x;
+    l->in[1] = &l->w;
+    l->out[0] = &l->y;
+    l->constant[0] = false;
+    l->constant[1] = true;
+    l->p = (cm_problem){.kind = CM_PROBLEM_CONV,
+                        .n_in = 2,
+                        .in = l->in,
+                        .constant = l->constant,
+                        .n_out = 1,
+                        .out = l->out,
+                        .target = {CM_DEVICE_CUDA, 900, 0}};
+    l->p.as.conv = (cm_conv){.axes = 2,
+                             .n = 8,
+                             .groups = groups,
+                             .c_in = c_in,
+                             .c_out = c_out,
+                             .in = {1, size, size},
+                             .out = {1, to, to},
+                             .kernel = {1, 3, 3},
+                             .stride = {1, stride, stride},
+                             .dilation = {1, 1, 1},
+                             .pad = {0, 1, 1}};
+}
+
+static const char *cheapest(const cm_problem *p)
+{
+    const char *name = NULL;
+    double least = 0;
+    for (int i = 0; i < cm_cuda_conv_count; i++) {
+        const cm_tactic *t = &cm_cuda_conv_tactics[i];
+        cm_knobs knobs[CM_MAX_KNOBS] = {0};
+        int n = t->reject(p) ? 0 : t->knobs ? t->knobs(p, knobs) : 1;
+        for (int k = 0; k < n; k++) {
+            double ns = t->cost(p, &knobs[k]);
+            if (name && ns >= least)
+                continue;
+            name = t->name;
+            least = ns;
+        }
+    }
+    return name;
+}
+
+/* What an H200 was measured to do fastest. */
+static void few_channels_choose_as_measured(void **state)
+{
+    (void)state;
+    static const struct {
+        int c_in, c_out, groups, size, stride;
+        const char *wanted;
+    } layers[] = {
+        {128, 128, 32, 56, 1, "conv_window"},  {256, 256, 32, 56, 2, "conv_window"},
+        {512, 512, 32, 14, 1, "conv_window"},  {1024, 1024, 32, 14, 2, "conv_window"},
+        {1024, 1024, 32, 7, 1, "conv_window"}, {24, 24, 1, 112, 1, "conv_window"},
+        {24, 96, 1, 112, 2, "conv_wgmma"},     {48, 192, 1, 56, 2, "conv_bulk"},
+        {58, 58, 58, 28, 1, "conv_depthwise"}, {64, 64, 1, 56, 1, "conv_bulk"},
+    };
+    layer l;
+    for (int i = 0; i < CM_COUNT(layers); i++) {
+        make_layer(&l, layers[i].c_in, layers[i].c_out, layers[i].groups, layers[i].size,
+                   layers[i].stride);
+        assert_string_equal(cheapest(&l.p), layers[i].wanted);
+    }
+}
+
+static void settings_of_windows_differ(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 5, 7, 14, 112};
+    layer l;
+    for (int s = 0; s < CM_COUNT(sizes); s++) {
+        cm_knobs knobs[CM_MAX_KNOBS];
+        make_layer(&l, 256, 256, 32, sizes[s], 1);
+        int n = cm_cuda_conv_window_knobs(&l.p, knobs);
+        assert_in_range(n, 1, CM_MAX_KNOBS);
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < i; k++)
+                assert_memory_not_equal(&knobs[i], &knobs[k], sizeof knobs[i]);
+    }
+}
+
 /* Kernels run into each other from sm_90 on; those of other libraries do not, and a tuner is told. */
 static void other_libraries_stand_apart(void **state)
 {
@@ -193,6 +300,8 @@ int main(void)
         cmocka_unit_test(axes_of_a_product_that_is_not_dense),
         cmocka_unit_test(axes_go_on_from_each_other),
         cmocka_unit_test(weights_have_k_innermost_in_whole_chunks),
+        cmocka_unit_test(few_channels_choose_as_measured),
+        cmocka_unit_test(settings_of_windows_differ),
         cmocka_unit_test(other_libraries_stand_apart),
     };
     return cmocka_run_group_tests_name("cuda_tiles", tests, NULL, NULL);

@@ -57,6 +57,7 @@
     X(explicit_pads, CLEAN, false, 0, "padding in numbers")                                        \
     X(transposed_conv, CLEAN, false, 1e-6, "transposed convolutions of stride 1 as plain ones")    \
     X(conv_forms, CLEAN, false, 0, "convolutions along one axis with one")                         \
+    X(crop_kernel, CLEAN, false, 0, "kernels without what only sees padding")                      \
     X(move_dce, CLEAN, true, 0, "before readers are counted")                                      \
     X(bias_before_heads, CLEAN, false, 1e-6, "offsets per head into the product before")           \
     X(factor_products, CLEAN, false, 1e-6, "one product for two of the same operand")              \

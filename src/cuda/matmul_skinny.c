@@ -106,8 +106,11 @@ static double cost_of(const cm_gpu_facts *g, const setting *s, const cm_extent *
     int rows = rows_of(e);
     double blocks = (double)blocks_of(s, e), resident = (double)resident_of(g, s, e);
     double busy = blocks < g->multiprocessors ? blocks / g->multiprocessors : 1;
+    double turns = (double)cm_ceil_div((int64_t)blocks, g->multiprocessors);
+    double even = blocks / (turns * g->multiprocessors); /* where some have one block more */
     double coming = resident * (s->stages - 1) * 2 * s->tiles * threads_of(s) * LANE_BYTES;
-    double rate = g->read_gbs * busy * SHARE * coming / (coming + HALF_BYTES);
+    double rate =
+        g->read_gbs * SHARE * coming / (coming + HALF_BYTES) * (turns > 1 ? (1 + even) / 2 : busy);
     double b = (double)e->n * (double)e->k * (double)e->matrices * e->element;
     double cached = b * (1 + rows / (16.0 * s->tiles)) / (g->read_gbs * L2_FACTOR * busy);
     double memory = e->bytes / rate;

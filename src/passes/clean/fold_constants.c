@@ -10,7 +10,8 @@
  * nothing (an Expand of a scalar costs less to run than to load). Arithmetic on such large values is done when the
  * first node is met that cannot be folded: weights made by a formula become weights, what was between is forgotten.
  * A large matrix that others read as it is (an embedding that the last product reads transposed) is not kept both ways:
- * products take it as it is (absorb_transpose).
+ * products take it as it is (absorb_transpose). Where a size became a number by it, all types are inferred anew and it is
+ * done again: shapes that are computed from that size are numbers too.
  *
  * needs: types, tracked elements    keeps: types, uses
  * SPDX-License-Identifier: Apache-2.0
@@ -19,6 +20,7 @@
 
 #include "ops/eval.h"
 #include "passes/folding.h"
+#include "passes/loops.h"
 #include "passes/product.h"
 
 enum { GROWTH = 1 << 16 };
@@ -244,12 +246,31 @@ static cm_status fold_tracked(cm_rewriter *rw, cm_node *n)
     return CM_OK;
 }
 
-/* A node whose inputs became constants may know more about its outputs. */
-static cm_status infer_again(cm_rewriter *rw, cm_node *n)
+/* Sizes and elements of n's outputs that are numbers. */
+static int64_t numbers_known(const cm_node *n)
 {
+    int64_t known = 0;
+    for (int o = 0; o < n->n_out; o++) {
+        const cm_value *v = n->out[o];
+        for (int i = 0; v && i < v->type.rank; i++)
+            known += cm_dim_is_size(v->type.dims[i]);
+        for (int i = 0; v && v->elems && i < v->n_elems; i++)
+            known += cm_dim_is_size(v->elems[i]);
+    }
+    return known;
+}
+
+/* A node whose inputs became constants may know more about its outputs. */
+static cm_status infer_again(cm_rewriter *rw, cm_node *n, bool *learned)
+{
+    bool fresh = false;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->constant)
-            return cm_node_infer(rw->cx, n);
+        fresh |= n->in[i] && n->in[i]->constant;
+    if (!fresh)
+        return CM_OK;
+    int64_t before = numbers_known(n);
+    CM_TRY(cm_node_infer(rw->cx, n));
+    *learned |= numbers_known(n) > before;
     return CM_OK;
 }
 
@@ -347,7 +368,8 @@ static cm_status settle_inputs(cm_rewriter *rw, const late_list *late, cm_node *
     return CM_OK;
 }
 
-cm_status cm_fold_all(cm_rewriter *rw, cm_network *g, bool keep_quantised)
+/* learned: sizes became known, and what follows does not know of them yet. */
+static cm_status fold_once(cm_rewriter *rw, cm_network *g, bool keep_quantised, bool *learned)
 {
     late_list late = {.n = 0};
     CM_NEW_N(rw->cx, rw->cx->scratch, late.v, g->n_nodes, late_node);
@@ -361,7 +383,7 @@ cm_status cm_fold_all(cm_rewriter *rw, cm_network *g, bool keep_quantised)
         CM_TRY(cm_check_cancel(rw->cx));
         cm_arena_mark mark = cm_arena_save(rw->cx->scratch);
         if (!(n->op->traits & CM_CONTROL))
-            CM_TRY(infer_again(rw, n));
+            CM_TRY(infer_again(rw, n, learned));
         if (can_fold(n, keep_quantised))
             CM_TRY(fold(rw, n));
         else if (!(n->op->traits & CM_CONTROL))
@@ -371,6 +393,20 @@ cm_status cm_fold_all(cm_rewriter *rw, cm_network *g, bool keep_quantised)
             note_late(&late, n);
         if (!n->mark)
             CM_TRY(settle_inputs(rw, &late, n));
+    }
+    return CM_OK;
+}
+
+/* A size that was computed may be that of a Resize, whose result's shape is computed with in its turn. */
+cm_status cm_fold_all(cm_rewriter *rw, cm_network *g, bool keep_quantised)
+{
+    enum { MOST_ROUNDS = 8 };
+    bool learned = true;
+    for (int i = 0; i < MOST_ROUNDS && learned; i++) {
+        learned = false;
+        CM_TRY(fold_once(rw, g, keep_quantised, &learned));
+        if (learned)
+            CM_TRY(cm_infer_all(rw, g));
     }
     return CM_OK;
 }

@@ -23,7 +23,8 @@ typedef struct cm_attention_parts {
     cm_score_bias biases[CM_MOST_BIASES], mask;
     int n_biases;
     bool mask_keeps, biased_after_mask, bias_last, causal, retype;
-    bool widened; /* scores of 16 bits and values cast from 16 bits meet in float32, which is the result's type */
+    bool
+        widened; /* scores of 16 bits and values cast from 16 bits meet in float32, which is the result's type */
     double fill;
     cm_value *cleared; /* where probabilities are set to 0 after the softmax, or NULL */
     int n_inside;

@@ -225,7 +225,9 @@ static double evaluator_ns(const cm_context *c, const cm_plan_step *s)
 {
     const double EACH_NS = 10, BEGIN_NS = 500;
     double elems = 0;
-    for (int i = 0; i < s->n_in + s->n_out; i++) {
+    const cm_op *op = cm_op_find(s->op);
+    int first = op && (op->traits & CM_SHAPE_ONLY) ? s->n_in : 0;
+    for (int i = first; i < s->n_in + s->n_out; i++) {
         int32_t v = i < s->n_in ? s->in[i].value : s->out[i - s->n_in].value;
         if (v >= 0 && !c->slots[v].shaped)
             return 0;
@@ -254,9 +256,7 @@ void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out)
     else
         out->tactic = late && !sol->formed ? "late" : "reference";
     out->reference = problem && !t && sol->way == CM_WAY_EVALUATOR;
-    out->expected_ns = out->reference     ? evaluator_ns(c, s)
-                       : t && !sol->joined ? sol->choice.ns
-                                           : 0;
+    out->expected_ns = out->reference ? evaluator_ns(c, s) : t && !sol->joined ? sol->choice.ns : 0;
     out->away = sol->away;
     out->fell = c->device && problem && !sol->away && (late || sol->may_go) &&
                 sol->way != CM_WAY_VIEW && sol->way != CM_WAY_KNOWN && !sol->small;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/size.h"
+#include "ops/vision/nms_cells.h"
 
 typedef struct {
     uint64_t present;
@@ -18,6 +19,8 @@ typedef struct {
 CM_ATTRS(non_max_suppression, nms_attr, CM_ATTR_INT(nms_attr, center_point_box, 0))
 
 enum { BOXES, SCORES, MAX_BOXES, IOU, SCORE }; /* inputs */
+
+enum { CELLS_FROM = 64 }; /* fewer candidates, or fewer to keep, are compared one by one */
 
 /* Of each class of a batch no more than there are boxes, or than are wanted. */
 static cm_dim most_selected(cm_infer *f)
@@ -61,46 +64,20 @@ static cm_status infer(cm_infer *f)
 }
 
 typedef struct {
-    float y0, x0, y1, x1, area; /* y0 <= y1, x0 <= x1 */
-} box;
-
-typedef struct {
     float score;
     int64_t index;
 } candidate;
 
-static box read_box(const float *p, bool center)
+static cm_nms_box read_box(const float *p, bool center)
 {
-    box b;
+    cm_nms_box b;
     if (center)
-        b = (box){p[1] - p[3] / 2, p[0] - p[2] / 2, p[1] + p[3] / 2, p[0] + p[2] / 2, 0};
+        b = (cm_nms_box){p[1] - p[3] / 2, p[0] - p[2] / 2, p[1] + p[3] / 2, p[0] + p[2] / 2, 0};
     else
-        b = (box){fminf(p[0], p[2]), fminf(p[1], p[3]), fmaxf(p[0], p[2]), fmaxf(p[1], p[3]), 0};
+        b = (cm_nms_box){fminf(p[0], p[2]), fminf(p[1], p[3]), fmaxf(p[0], p[2]), fmaxf(p[1], p[3]),
+                         0};
     b.area = (b.y1 - b.y0) * (b.x1 - b.x0);
     return b;
-}
-
-/* As fminf and fmaxf, without a call. */
-static inline float least(float a, float b)
-{
-    return a < b || b != b ? a : b;
-}
-static inline float most(float a, float b)
-{
-    return a > b || b != b ? a : b;
-}
-
-static bool overlap(const box *a, const box *b, float threshold)
-{
-    float height = least(a->y1, b->y1) - most(a->y0, b->y0);
-    float width = least(a->x1, b->x1) - most(a->x0, b->x0);
-    float both = most(height, 0) * most(width, 0);
-    if (both <= 0 && threshold >= 0)
-        return false;
-    float either = a->area + b->area - both;
-    if (a->area <= 0 || b->area <= 0 || either <= 0)
-        return false;
-    return both / either > threshold;
 }
 
 /* Best first; NaN last; of equals the one that came first. */
@@ -118,8 +95,10 @@ typedef struct {
     int64_t n_boxes, most;
     float iou, score;
     bool by_score;
-    box *boxes;
+    cm_nms_box *boxes;
     candidate *candidates, *kept;
+    bool with_cells, in_cells; /* there are cells; this class's boxes can be in them */
+    cm_nms_cells cells;
 } job;
 
 /* heap[0] comes before all others; restore that for the subtree at i. */
@@ -136,6 +115,17 @@ static void sift_down(candidate *heap, int64_t n, int64_t i)
     heap[i] = moved;
 }
 
+/* Does one of the boxes kept so far overlap b too much? */
+static bool is_hidden(const job *j, const cm_nms_box *b, int64_t n_kept)
+{
+    if (j->in_cells)
+        return cm_nms_cells_hide(&j->cells, b, j->iou);
+    for (int64_t k = 0; k < n_kept; k++)
+        if (cm_nms_overlap(b, &j->boxes[j->kept[k].index], j->iou))
+            return true;
+    return false;
+}
+
 /* Select among the boxes of one batch by the scores of one class; the selection is in j->kept. Candidates
  * come off a heap: most often only the first of them are looked at. */
 static int64_t select_boxes(job *j, const float *scores)
@@ -145,18 +135,23 @@ static int64_t select_boxes(job *j, const float *scores)
     for (int64_t i = 0; i < j->n_boxes; i++)
         if (!j->by_score || scores[i] > j->score)
             heap[n++] = (candidate){scores[i], i};
+    j->in_cells = j->with_cells && n >= CELLS_FROM;
+    for (int64_t i = 0; i < n && j->in_cells; i++)
+        j->in_cells = cm_nms_is_plain(&j->boxes[heap[i].index]);
+    if (j->in_cells)
+        cm_nms_cells_clear(&j->cells);
     for (int64_t i = n / 2 - 1; i >= 0; i--)
         sift_down(heap, n, i);
     while (n > 0 && n_kept < j->most) {
         candidate c = heap[0];
         heap[0] = heap[--n];
         sift_down(heap, n, 0);
-        const box *b = &j->boxes[c.index];
-        bool hidden = false;
-        for (int64_t k = 0; k < n_kept && !hidden; k++)
-            hidden = overlap(b, &j->boxes[j->kept[k].index], j->iou);
-        if (!hidden)
-            j->kept[n_kept++] = c;
+        const cm_nms_box *b = &j->boxes[c.index];
+        if (is_hidden(j, b, n_kept))
+            continue;
+        j->kept[n_kept++] = c;
+        if (j->in_cells)
+            cm_nms_cells_add(&j->cells, b);
     }
     return n_kept;
 }
@@ -172,6 +167,8 @@ static cm_status run(cm_eval *e, job *j, int64_t *out, int64_t *n_out)
         for (int64_t i = 0; i < j->n_boxes; i++)
             j->boxes[i] = read_box((const float *)boxes->data + (b * j->n_boxes + i) * 4,
                                    a->center_point_box != 0);
+        if (j->with_cells)
+            cm_nms_cells_plan(&j->cells, j->boxes, j->n_boxes);
         for (int64_t c = 0; c < classes; c++) {
             CM_TRY(cm_check_cancel(e->cx));
             const float *s = (const float *)scores->data + (b * classes + c) * j->n_boxes;
@@ -204,6 +201,9 @@ static cm_status eval(cm_eval *e)
     j.candidates = p;
     CM_TRY(cm_eval_scratch(e, (size_t)j.most, sizeof *j.kept, &p));
     j.kept = p;
+    j.with_cells = j.most >= CELLS_FROM && j.iou >= 0;
+    if (j.with_cells)
+        CM_TRY(cm_nms_cells_alloc(e, j.n_boxes, &j.cells));
     CM_TRY(cm_eval_scratch(e, rows, 3 * sizeof(int64_t), &found));
     if (j.most > 0)
         CM_TRY(run(e, &j, found, &n));

@@ -56,6 +56,7 @@
     X(hoist_table, CLEAN, true, 1e-6, "work on rows of a constant table: on the whole, now")       \
     X(explicit_pads, CLEAN, false, 0, "padding in numbers")                                        \
     X(transposed_conv, CLEAN, false, 1e-6, "transposed convolutions of stride 1 as plain ones")    \
+    X(transposed_blocks, CLEAN, false, 1e-6, "those of windows side by side as ones of points")    \
     X(conv_forms, CLEAN, false, 0, "convolutions along one axis with one")                         \
     X(crop_kernel, CLEAN, false, 0, "kernels without what only sees padding")                      \
     X(move_dce, CLEAN, true, 0, "before readers are counted")                                      \

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/size.h"
+#include "ops/vision/roi_patch.h"
 
 typedef struct {
     uint64_t present;
@@ -92,49 +93,18 @@ static cm_status infer(cm_infer *f)
 typedef struct {
     const cm_ctx *cx;
     const void *attr;
-    const double *x, *rois;
-    const int64_t *batch; /* image of each region */
+    const double *x, *rois; /* RoiAlign has x only where a region has many samples */
+    const int64_t *batch;   /* image of each region */
+    cm_roi_images images;
+    cm_roi_patch **patches; /* one per thread */
     int64_t channels, height, width;
     cm_tensor *y;
 } job;
 
-/* Samples along one axis of one cell: their positions are from + (i + 0.5) * step. All that are within [-1, size] are in
- * [first, end); the others read as 0. */
-typedef struct {
-    double from, step;
-    int64_t n, first, end;
-} samples;
-
-static samples cell_samples(double start, double cell, int64_t index, int64_t n, int64_t size)
+static double cell_value(const job *j, const double *x, const cm_roi_samples *v,
+                         const cm_roi_samples *h)
 {
-    samples s = {.from = start + (double)index * cell, .step = cell / (double)n, .n = n, .end = n};
-    double low = (-1 - s.from) / s.step - 2, high = ((double)size - s.from) / s.step + 2;
-    if (s.step > 0 && low > 0) /* a region may be much larger than the image */
-        s.first = (int64_t)fmin(low, (double)n);
-    if (s.step > 0 && high < (double)n)
-        s.end = cm_max_i64((int64_t)high, s.first);
-    return s;
-}
-
-/* One axis of a bilinear sample at `at`: two neighbours and the upper's share. -1: outside of [-1, size]. */
-static double neighbours(double at, int64_t size, int64_t *low, int64_t *high)
-{
-    if (!(at >= -1 && at <= (double)size))
-        return -1;
-    at = at <= 0 ? 0 : at;
-    *low = (int64_t)at;
-    if (*low >= size - 1) {
-        *low = *high = size - 1;
-        return 0;
-    }
-    *high = *low + 1;
-    return at - (double)*low;
-}
-
-static double cell_value(const job *j, const double *x, const samples *v, const samples *h)
-{
-    const align_attr *a = j->attr;
-    bool max_mode = is(a->mode, "max"), any = false;
+    bool max_mode = j->images.max_mode, any = false;
     double sum = 0, best = 0;
     if (v->first > 0 || v->end < v->n || h->first > 0 || h->end < h->n)
         any = true; /* a sample that reads as 0 */
@@ -142,9 +112,9 @@ static double cell_value(const job *j, const double *x, const samples *v, const 
         if (i % 64 == 63 && cm_is_cancelled(j->cx))
             break;
         int64_t y0 = 0, y1 = 0, x0 = 0, x1 = 0;
-        double fy = neighbours(v->from + ((double)i + 0.5) * v->step, j->height, &y0, &y1);
+        double fy = cm_roi_neighbours(v, i, j->height, &y0, &y1);
         for (int64_t k = h->first; k < h->end; k++) {
-            double fx = neighbours(h->from + ((double)k + 0.5) * h->step, j->width, &x0, &x1);
+            double fx = cm_roi_neighbours(h, k, j->width, &x0, &x1);
             if (fy < 0 || fx < 0) {
                 best = any && best > 0 ? best : 0;
                 any = true;
@@ -154,7 +124,7 @@ static double cell_value(const job *j, const double *x, const samples *v, const 
                            (1 - fy) * fx * x[y0 * j->width + x1],
                            fy * (1 - fx) * x[y1 * j->width + x0], fy * fx * x[y1 * j->width + x1]};
             sum += p[0] + p[1] + p[2] + p[3];
-            double top = fmax(fmax(p[0], p[1]), fmax(p[2], p[3]));
+            double top = cm_roi_most(cm_roi_most(p[0], p[1]), cm_roi_most(p[2], p[3]));
             best = any && best > top ? best : top;
             any = true;
         }
@@ -162,7 +132,8 @@ static double cell_value(const job *j, const double *x, const samples *v, const 
     return max_mode ? best : sum / (double)(v->n * h->n);
 }
 
-static void align_region(const job *j, int64_t r)
+/* The grid of region r. */
+static void region_axes(const job *j, int64_t r, cm_roi_axis *rows, cm_roi_axis *columns)
 {
     const align_attr *a = j->attr;
     const double *roi = j->rois + r * 4;
@@ -174,26 +145,70 @@ static void align_region(const job *j, int64_t r)
         width = fmax(width, 1);
         height = fmax(height, 1);
     }
-    int64_t rows = a->output_height, columns = a->output_width, ratio = a->sampling_ratio;
-    double cell_h = height / (double)rows, cell_w = width / (double)columns;
-    int64_t n_h = ratio ? ratio : (int64_t)fmax(ceil(cell_h), 1);
-    int64_t n_w = ratio ? ratio : (int64_t)fmax(ceil(cell_w), 1);
-    int64_t plane = j->height * j->width;
+    int64_t ratio = a->sampling_ratio;
+    double cell_h = height / (double)a->output_height, cell_w = width / (double)a->output_width;
+    *rows = (cm_roi_axis){.start = top,
+                          .cell = cell_h,
+                          .n_cells = a->output_height,
+                          .n = ratio ? ratio : (int64_t)fmax(ceil(cell_h), 1),
+                          .size = j->height};
+    *columns = (cm_roi_axis){.start = left,
+                             .cell = cell_w,
+                             .n_cells = a->output_width,
+                             .n = ratio ? ratio : (int64_t)fmax(ceil(cell_w), 1),
+                             .size = j->width};
+}
+
+static void align_large(const job *j, const cm_roi_axis *rows, const cm_roi_axis *columns,
+                        int64_t r)
+{
+    int64_t plane = j->height * j->width, cells = rows->n_cells * columns->n_cells;
     for (int64_t c = 0; c < j->channels; c++) {
         const double *x = j->x + (j->batch[r] * j->channels + c) * plane;
-        for (int64_t i = 0; i < rows * columns && !cm_is_cancelled(j->cx); i++) {
-            samples v = cell_samples(top, cell_h, i / columns, n_h, j->height);
-            samples h = cell_samples(left, cell_w, i % columns, n_w, j->width);
-            cm_set_f64(j->y->dtype, j->y->data, (r * j->channels + c) * rows * columns + i,
+        for (int64_t i = 0; i < cells && !cm_is_cancelled(j->cx); i++) {
+            cm_roi_samples v = cm_roi_cell_samples(rows, i / columns->n_cells);
+            cm_roi_samples h = cm_roi_cell_samples(columns, i % columns->n_cells);
+            cm_set_f64(j->y->dtype, j->y->data, (r * j->channels + c) * cells + i,
                        cell_value(j, x, &v, &h));
         }
     }
 }
 
-static void align_regions(void *arg, int64_t begin, int64_t end)
+static void align_regions(void *arg, int thread, int64_t begin, int64_t end)
 {
-    for (int64_t r = begin; r < end; r++)
-        align_region(arg, r);
+    const job *j = arg;
+    for (int64_t r = begin; r < end; r++) {
+        cm_roi_axis rows, columns;
+        cm_roi_needs unused = {0};
+        region_axes(j, r, &rows, &columns);
+        if (cm_roi_is_small(&rows, &columns, &unused))
+            cm_roi_patch_run(j->patches[thread], &j->images, &rows, &columns, j->batch[r], r);
+        else
+            align_large(j, &rows, &columns, r);
+    }
+}
+
+static cm_status align(cm_eval *e, job *j, int64_t n)
+{
+    const align_attr *a = e->attr;
+    cm_roi_needs needs = {0};
+    cm_roi_axis rows, columns;
+    bool all_small = true;
+    for (int64_t r = 0; r < n; r++) {
+        region_axes(j, r, &rows, &columns);
+        all_small = cm_roi_is_small(&rows, &columns, &needs) && all_small;
+    }
+    if (!all_small)
+        CM_TRY(cm_eval_as_f64(e, 0, &j->x));
+    j->images = (cm_roi_images){j->cx, cm_eval_in(e, 0), j->y, is(a->mode, "max")};
+    int threads = (int)cm_min_i64(n, cm_threads_count(e->threads));
+    void *p;
+    CM_TRY(cm_eval_scratch(e, (size_t)threads, sizeof *j->patches, &p));
+    j->patches = p;
+    for (int t = 0; t < threads; t++)
+        CM_TRY(cm_roi_patch_alloc(e, &needs, &j->patches[t]));
+    cm_parallel_numbered(e->threads, threads, n, align_regions, j);
+    return CM_OK;
 }
 
 /* Pixels [first, end) of cell i of n over [start, start + length), within [0, size). */
@@ -259,7 +274,7 @@ static cm_status check_regions(cm_eval *e, const job *j, int64_t n, int numbers,
 
 static cm_status eval(cm_eval *e)
 {
-    bool align = e->op->id == CM_OP_ROI_ALIGN;
+    bool is_align = e->op->id == CM_OP_ROI_ALIGN;
     const cm_tensor *x = cm_eval_in(e, 0), *rois = cm_eval_in(e, 1);
     job j = {.cx = e->cx,
              .attr = e->attr,
@@ -267,7 +282,6 @@ static cm_status eval(cm_eval *e)
              .height = x->dims[2],
              .width = x->dims[3],
              .y = cm_eval_out(e, 0)};
-    CM_TRY(cm_eval_as_f64(e, 0, &j.x));
     CM_TRY(cm_eval_as_f64(e, 1, &j.rois));
     int64_t n = rois->dims[0];
     void *p;
@@ -275,15 +289,22 @@ static cm_status eval(cm_eval *e)
     int64_t *batch = p;
     j.batch = batch;
     for (int64_t r = 0; r < n; r++) {
-        double image = align ? 0 : j.rois[r * 5];
-        batch[r] = align ? cm_eval_int(e, 2, r) : fabs(image) < 1e9 ? (int64_t)image : -1;
+        double image = is_align ? 0 : j.rois[r * 5];
+        batch[r] = is_align ? cm_eval_int(e, 2, r) : fabs(image) < 1e9 ? (int64_t)image : -1;
     }
-    double scale = align ? ((const align_attr *)e->attr)->spatial_scale
-                         : ((const max_attr *)e->attr)->spatial_scale;
-    CM_TRY(check_regions(e, &j, n, align ? 4 : 5, scale, x->dims[0]));
-    if (cm_tensor_elems(x) == 0 && cm_tensor_elems(j.y) > 0)
+    double scale = is_align ? ((const align_attr *)e->attr)->spatial_scale
+                            : ((const max_attr *)e->attr)->spatial_scale;
+    CM_TRY(check_regions(e, &j, n, is_align ? 4 : 5, scale, x->dims[0]));
+    if (cm_tensor_elems(j.y) == 0)
+        return CM_OK;
+    if (cm_tensor_elems(x) == 0)
         return cm_fail(e->cx, CM_ERR_DATA, "the images are empty");
-    cm_parallel(e->threads, n, 1, align ? align_regions : pool_regions, &j);
+    if (is_align) {
+        CM_TRY(align(e, &j, n));
+    } else {
+        CM_TRY(cm_eval_as_f64(e, 0, &j.x));
+        cm_parallel(e->threads, n, 1, pool_regions, &j);
+    }
     return cm_check_cancel(e->cx);
 }
 

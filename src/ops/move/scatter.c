@@ -184,6 +184,13 @@ static void combine_complex(reduction how, cm_dtype t, void *dst, const void *sr
     cm_store_f64(part, r, 2, dst);
 }
 
+/* The sum in double, rounded, is that in float. */
+static void add_f32(float *dst, const float *src, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        dst[i] += src[i];
+}
+
 /* dst[i] = reduction(dst[i], src[i]) */
 static void combine(reduction how, cm_dtype t, void *dst, const void *src, int64_t n)
 {
@@ -191,6 +198,10 @@ static void combine(reduction how, cm_dtype t, void *dst, const void *src, int64
     cm_dtype_kind kind = cm_dtype_get(t)->kind;
     if (how == NONE) {
         memcpy(dst, src, (size_t)n * size);
+        return;
+    }
+    if (how == ADD && t == CM_F32) {
+        add_f32(dst, src, n);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -204,34 +215,111 @@ static void combine(reduction how, cm_dtype t, void *dst, const void *src, int64
     }
 }
 
+enum { BLOCK = 1024 }; /* so many elements of a row make a piece of work */
+
+/* Rows are of the axes from `tail` on, which lie together in the output as in the updates. */
+typedef struct {
+    reduction how;
+    int axis, tail;
+    bool along; /* rows run along the axis */
+    int64_t row, rows, block;
+    const int64_t *v;
+    const cm_tensor *index, *updates;
+    cm_tensor *y;
+    int64_t *failed; /* of each thread the first position whose index is out of range */
+} elements_job;
+
+static bool all_equal(const int64_t *v, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++)
+        if (v[i] != v[0])
+            return false;
+    return true;
+}
+
+/* Updates [at, at + n) of one row; the first of them goes to y[base + index * stride]. Returns how many were
+ * applied before an index out of range. */
+static int64_t scatter_run(const elements_job *j, int64_t at, int64_t n, int64_t base)
+{
+    const int64_t *v = j->v + at, most = j->y->dims[j->axis], stride = j->y->strides[j->axis];
+    cm_dtype t = j->y->dtype;
+    size_t size = cm_dtype_size(t);
+    bool is_word = size == 4 && j->how == NONE, is_sum = t == CM_F32 && j->how == ADD;
+    int64_t step = !j->along && all_equal(v, n) ? n : 1;
+    for (int64_t i = 0; i < n; i += step) {
+        if (v[i] < -most || v[i] >= most)
+            return i;
+        int64_t pick = v[i] < 0 ? v[i] + most : v[i];
+        void *dst = cm_move_to(j->y->data, base + pick * stride + (j->along ? 0 : i), size);
+        const void *src = cm_move_at(j->updates->data, at + i, size);
+        if (step > 1)
+            combine(j->how, t, dst, src, step);
+        else if (is_word)
+            memcpy(dst, src, 4);
+        else if (is_sum)
+            *(float *)dst += *(const float *)src;
+        else
+            combine(j->how, t, dst, src, 1);
+    }
+    return n;
+}
+
+/* Blocks [begin, end) of every row, one row after the other. No other block writes to the same elements. */
+static void scatter_blocks(void *arg, int thread, int64_t begin, int64_t end)
+{
+    const elements_job *j = arg;
+    int64_t at[CM_MAX_RANK] = {0}, first = begin * j->block;
+    int64_t n = cm_min_i64(end * j->block, j->row) - first;
+    for (int64_t r = 0; r < j->rows; r++) {
+        int64_t base = j->along ? 0 : first;
+        for (int k = 0; k < j->tail; k++)
+            base += k == j->axis ? 0 : at[k] * j->y->strides[k];
+        int64_t done = scatter_run(j, r * j->row + first, n, base);
+        if (done < n) {
+            j->failed[thread] = cm_min_i64(j->failed[thread], r * j->row + first + done);
+            return;
+        }
+        for (int k = j->tail - 1; k >= 0 && ++at[k] == j->index->dims[k]; k--)
+            at[k] = 0;
+    }
+}
+
+static void lay_rows(elements_job *j)
+{
+    const int64_t *dims = j->index->dims;
+    j->tail = j->y->rank - 1;
+    j->along = j->axis == j->tail;
+    j->row = dims[j->tail];
+    for (; j->tail - 1 > j->axis && dims[j->tail] == j->y->dims[j->tail]; j->tail--)
+        j->row *= dims[j->tail - 1];
+    j->rows = cm_dims_product(dims, 0, j->tail);
+    j->block = j->along ? j->row : cm_min_i64(j->row, BLOCK);
+}
+
 /* y[i][index[i][j][k]][k] = updates[i][j][k] when the axis is 1. */
 static cm_status eval_elements(cm_eval *e, reduction how)
 {
     const scatter_attr *a = e->attr;
-    const cm_tensor *index = cm_eval_in(e, 1), *updates = cm_eval_in(e, 2);
-    cm_tensor *y = cm_eval_out(e, 0);
-    int axis;
-    CM_TRY(cm_axis(e->cx, a->axis, y->rank, &axis));
-    const int64_t *v;
-    CM_TRY(cm_eval_as_i64(e, 1, &v));
-    size_t size = cm_dtype_size(y->dtype);
-    int last = y->rank - 1;
-    int64_t at[CM_MAX_RANK] = {0}, n = cm_tensor_elems(index), row = n ? index->dims[last] : 0;
-    for (int64_t i = 0; i < n; i += row) {
-        int64_t base = 0;
-        for (int k = 0; k < last; k++)
-            base += k == axis ? 0 : at[k] * y->strides[k];
-        for (int64_t j = 0; j < row; j++) {
-            int64_t pick;
-            CM_TRY(cm_move_index(e->cx, v[i + j], y->dims[axis], axis, i + j, &pick));
-            int64_t to = base + pick * y->strides[axis] + (axis == last ? 0 : j);
-            combine(how, y->dtype, cm_move_to(y->data, to, size),
-                    cm_move_at(updates->data, i + j, size), 1);
-        }
-        for (int k = last - 1; k >= 0 && ++at[k] == index->dims[k]; k--)
-            at[k] = 0;
-    }
-    return CM_OK;
+    elements_job j = {
+        .how = how, .index = cm_eval_in(e, 1), .updates = cm_eval_in(e, 2), .y = cm_eval_out(e, 0)};
+    CM_TRY(cm_axis(e->cx, a->axis, j.y->rank, &j.axis));
+    CM_TRY(cm_eval_as_i64(e, 1, &j.v));
+    if (cm_tensor_elems(j.index) == 0)
+        return CM_OK;
+    lay_rows(&j);
+    int threads = cm_threads_count(e->threads);
+    void *p;
+    CM_TRY(cm_eval_scratch(e, (size_t)threads, sizeof *j.failed, &p));
+    j.failed = p;
+    for (int t = 0; t < threads; t++)
+        j.failed[t] = INT64_MAX;
+    cm_parallel_numbered(e->threads, threads, cm_ceil_div(j.row, j.block), scatter_blocks, &j);
+    int64_t failed = INT64_MAX, pick;
+    for (int t = 0; t < threads; t++)
+        failed = cm_min_i64(failed, j.failed[t]);
+    if (failed < INT64_MAX)
+        CM_TRY(cm_move_index(e->cx, j.v[failed], j.y->dims[j.axis], j.axis, failed, &pick));
+    return cm_check_cancel(e->cx);
 }
 
 static cm_status eval_nd(cm_eval *e, reduction how)
@@ -286,11 +374,20 @@ static cm_status eval_tensor_scatter(cm_eval *e)
     return CM_OK;
 }
 
+static void copy_data(cm_eval *e)
+{
+    const cm_tensor *x = cm_eval_in(e, 0);
+    cm_move m = {.elem_bytes = cm_dtype_size(x->dtype)};
+    cm_move_axis(&m, cm_tensor_elems(x), 1, 1);
+    cm_move_run(&m, x->data, cm_eval_out(e, 0)->data, e->threads);
+}
+
 static cm_status eval(cm_eval *e)
 {
     const scatter_attr *a = e->attr;
     reduction how;
-    cm_move_copy(cm_eval_in(e, 0), cm_eval_out(e, 0));
+    copy_data(e);
+    CM_TRY(cm_check_cancel(e->cx));
     if (e->op->id == CM_OP_TENSOR_SCATTER)
         return eval_tensor_scatter(e);
     CM_TRY(read_reduction(e->cx, a->reduction, cm_eval_in(e, 0)->dtype, &how));

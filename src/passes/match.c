@@ -294,6 +294,15 @@ cm_status cm_make_with(cm_rewriter *rw, cm_node *before, cm_op_id op, void *attr
     return CM_OK;
 }
 
+cm_status cm_make_cast(cm_rewriter *rw, cm_node *before, const cm_node *like, cm_value *v,
+                       cm_dtype to, cm_node **out)
+{
+    void *attr;
+    CM_TRY(cm_new_attr(rw->cx, before->network, CM_OP_CAST, &attr));
+    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", to));
+    return cm_make_with(rw, before, CM_OP_CAST, attr, like, &v, 1, 1, out);
+}
+
 cm_status cm_make(cm_rewriter *rw, cm_node *before, cm_op_id op, const cm_node *like,
                   cm_value *const *in, int n_in, int n_out, cm_node **out)
 {

@@ -72,6 +72,9 @@ cm_status cm_make(cm_rewriter *rw, cm_node *before, cm_op_id op, const cm_node *
 cm_status cm_make_with(cm_rewriter *rw, cm_node *before, cm_op_id op, void *attr,
                        const cm_node *like, cm_value *const *in, int n_in, int n_out,
                        cm_node **out) CM_MUST_USE;
+/* v in another element type. */
+cm_status cm_make_cast(cm_rewriter *rw, cm_node *before, const cm_node *like, cm_value *v,
+                       cm_dtype to, cm_node **out) CM_MUST_USE;
 /* A fresh attribute struct for `op` in g's arena. */
 cm_status cm_new_attr(cm_ctx *cx, cm_network *g, cm_op_id op, void **out) CM_MUST_USE;
 cm_status cm_attr_put_int(cm_ctx *cx, cm_op_id op, void *attr, const char *name,

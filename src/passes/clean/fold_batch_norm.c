@@ -144,13 +144,10 @@ static cm_status fold_forward(cm_rewriter *rw, cm_node *n, const affine *t, cm_n
 
 static cm_status cast(cm_rewriter *rw, cm_node *n, cm_dtype to, cm_value **v)
 {
-    void *attr;
     cm_node *c;
     if ((*v)->type.dtype == to)
         return CM_OK;
-    CM_TRY(cm_new_attr(rw->cx, n->network, CM_OP_CAST, &attr));
-    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", to));
-    CM_TRY(cm_make_with(rw, n, CM_OP_CAST, attr, n, v, 1, 1, &c));
+    CM_TRY(cm_make_cast(rw, n, n, *v, to, &c));
     *v = c->out[0];
     return CM_OK;
 }

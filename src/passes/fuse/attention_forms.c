@@ -314,7 +314,6 @@ static cm_status number_keys(cm_rewriter *rw, cm_node *n, const form *f, cm_valu
     cm_dim total = total_of(g, f);
     cm_value *at[2], *size;
     cm_node *m;
-    void *attr;
     for (int i = 0; i < 2; i++)
         CM_TRY(cm_make_const_i64(rw->cx, g, NULL, 0, NULL, &number[i], &at[i]));
     if (cm_dim_is_size(total)) {
@@ -325,9 +324,7 @@ static cm_status number_keys(cm_rewriter *rw, cm_node *n, const form *f, cm_valu
         size = m->out[0];
     }
     CM_TRY(cm_make(rw, n, CM_OP_RANGE, n, (cm_value *[]){at[0], size, at[1]}, 3, 1, &m));
-    CM_TRY(cm_new_attr(rw->cx, g, CM_OP_CAST, &attr));
-    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", f->keep->type.dtype));
-    CM_TRY(cm_make_with(rw, n, CM_OP_CAST, attr, n, m->out, 1, 1, &m));
+    CM_TRY(cm_make_cast(rw, n, n, m->out[0], f->keep->type.dtype, &m));
     *out = m->out[0];
     return CM_OK;
 }
@@ -346,10 +343,7 @@ static cm_status keep_first(cm_rewriter *rw, cm_node *n, const form *f, cm_node 
 
 static cm_status keep_those(cm_rewriter *rw, cm_node *n, form *f, cm_node **out)
 {
-    void *attr;
-    CM_TRY(cm_new_attr(rw->cx, n->network, CM_OP_CAST, &attr));
-    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", CM_BOOL));
-    return cm_make_with(rw, n, CM_OP_CAST, attr, n, &f->keep, 1, 1, out);
+    return cm_make_cast(rw, n, n, f->keep, CM_BOOL, out);
 }
 
 /* [batch, keys] of false for masked ones as [batch, 1, 1, keys] of what is added to their scores. */
@@ -412,11 +406,8 @@ static cm_status finish_mask(cm_rewriter *rw, cm_node *n, form *f)
     cm_value **mask = &f->in[f->in[4] ? 4 : 3], *pads, *none;
     int64_t places[8] = {0}, rank = cm_rank(*mask), count = 2 * rank;
     cm_node *m;
-    void *attr;
     if (!cm_is_float(*mask) && (*mask)->type.dtype != CM_BOOL) {
-        CM_TRY(cm_new_attr(rw->cx, n->network, CM_OP_CAST, &attr));
-        CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", CM_F32));
-        CM_TRY(cm_make_with(rw, n, CM_OP_CAST, attr, n, mask, 1, 1, &m));
+        CM_TRY(cm_make_cast(rw, n, n, *mask, CM_F32, &m));
         *mask = m->out[0];
     }
     if (!f->uncovered)

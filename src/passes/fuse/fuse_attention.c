@@ -72,18 +72,6 @@ static cm_status scaled(cm_rewriter *rw, cm_node *before, const cm_node *like, c
     return CM_OK;
 }
 
-static cm_status cast(cm_rewriter *rw, const cm_attention_parts *m, cm_node *before, cm_value *v,
-                      cm_dtype to, cm_value **out)
-{
-    cm_node *n;
-    void *attr;
-    CM_TRY(cm_new_attr(rw->cx, before->network, CM_OP_CAST, &attr));
-    CM_TRY(cm_attr_put_int(rw->cx, CM_OP_CAST, attr, "to", to));
-    CM_TRY(cm_make_with(rw, before, CM_OP_CAST, attr, m->pv.n, &v, 1, 1, &n));
-    *out = n->out[0];
-    return CM_OK;
-}
-
 static cm_status make_bias(cm_rewriter *rw, const cm_attention_parts *m, cm_node *before,
                            cm_value **out)
 {
@@ -95,8 +83,10 @@ static cm_status make_bias(cm_rewriter *rw, const cm_attention_parts *m, cm_node
         CM_TRY(aligned(rw, m, before, b, &v));
         if (b->times != 1)
             CM_TRY(scaled(rw, before, m->pv.n, v, b->times, &v));
-        if (*out && (*out)->type.dtype != v->type.dtype)
-            CM_TRY(cast(rw, m, before, v, (*out)->type.dtype, &v));
+        if (*out && (*out)->type.dtype != v->type.dtype) {
+            CM_TRY(cm_make_cast(rw, before, m->pv.n, v, (*out)->type.dtype, &n));
+            v = n->out[0];
+        }
         if (*out) {
             CM_TRY(cm_make(rw, before, CM_OP_ADD, m->pv.n, (cm_value *[]){*out, v}, 2, 1, &n));
             v = n->out[0];
@@ -248,8 +238,11 @@ static cm_status rewrite(cm_rewriter *rw, cm_attention_parts *m, const cm_node *
     cm_dim dims[CM_MAX_RANK];
     cm_attention_result(m, dims);
     y = n->out[0];
-    if (m->widened)
-        CM_TRY(cast(rw, m, last, y, CM_F32, &y));
+    if (m->widened) {
+        cm_node *wide;
+        CM_TRY(cm_make_cast(rw, last, m->pv.n, y, CM_F32, &wide));
+        y = wide->out[0];
+    }
     CM_TRY(cm_view_as(rw, last, m->pv.n, y, cm_rank(m->y.v), dims, &y));
     CM_TRY(cm_replace(rw, last, y, n));
     return replace_shapes(rw, m);

@@ -185,15 +185,6 @@ static cm_status small_constant(job *j, const cm_value *v, cm_value **out)
     return CM_OK;
 }
 
-static cm_status cast(job *j, cm_node *before, const cm_node *like, cm_value *v, cm_dtype to,
-                      cm_node **out)
-{
-    void *attr;
-    CM_TRY(cm_new_attr(j->rw->cx, j->g, CM_OP_CAST, &attr));
-    CM_TRY(cm_attr_put_int(j->rw->cx, CM_OP_CAST, attr, "to", to));
-    return cm_make_with(j->rw, before, CM_OP_CAST, attr, like, &v, 1, 1, out);
-}
-
 /* v in the small type, for node n; NULL when it does not fit. Every cast is made once. */
 static cm_status small_value(job *j, cm_node *n, cm_value *v, cm_value **out)
 {
@@ -211,7 +202,7 @@ static cm_status small_value(job *j, cm_node *n, cm_value *v, cm_value **out)
         CM_TRY(small_constant(j, v, out));
     } else {
         cm_node *c;
-        CM_TRY(cast(j, n, n, v, j->small, &c));
+        CM_TRY(cm_make_cast(j->rw, n, n, v, j->small, &c));
         *out = c->out[0];
     }
     return cm_map_put(&j->halves, v->name, *out) ? CM_OK : cm_fail_memory(j->rw->cx);
@@ -233,7 +224,7 @@ static cm_status cast_back(job *j, cm_node *n, const bool *was_f32)
         if (!v || !was_f32[o] || v->type.dtype != j->small || !v->n_uses)
             continue;
         if (n->next) {
-            CM_TRY(cast(j, n->next, n, v, CM_F32, &c));
+            CM_TRY(cm_make_cast(j->rw, n->next, n, v, CM_F32, &c));
         } else { /* a node put before nothing: at the end */
             void *attr;
             CM_TRY(cm_new_attr(j->rw->cx, j->g, CM_OP_CAST, &attr));

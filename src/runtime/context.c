@@ -220,7 +220,7 @@ bool cm_is_output(const cm_context *c, int32_t v)
     return false;
 }
 
-/* Evaluators go through doubles, one element after the other: as measured, whatever the operator. 0: shapes are not known. */
+/* Roughly: most evaluators go through doubles, one element after the other. 0: shapes are not known. */
 static double evaluator_ns(const cm_context *c, const cm_plan_step *s)
 {
     const double EACH_NS = 10, BEGIN_NS = 500;

@@ -88,10 +88,12 @@ static cm_status is_finite(cm_ctx *cx, const cm_value *weights, bool *out)
 {
     const double *v;
     int64_t n;
+    cm_arena_mark mark = cm_arena_save(cx->scratch);
     CM_TRY(cm_const_f64(cx, weights, &v, &n));
     *out = true;
     for (int64_t i = 0; i < n && *out; i++)
         *out = isfinite(v[i]);
+    cm_arena_restore(cx->scratch, mark);
     return CM_OK;
 }
 

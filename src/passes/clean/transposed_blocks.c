@@ -17,20 +17,13 @@
 #include "passes/transposes.h"
 #include "passes/views.h"
 
-static bool sizes_are_known(const cm_value *x)
-{
-    for (int i = 0; i < cm_rank(x); i++)
-        if (!cm_dim_is_size(x->type.dims[i]))
-            return false;
-    return true;
-}
-
 /* The side of a window, 0: not such a one. */
 static int64_t side_of(const cm_node *n, int64_t *w)
 {
+    int64_t known[CM_MAX_RANK];
     if (!cm_is(n, CM_OP_CONV_TRANSPOSE) || !n->out[0]->n_uses || cm_rank(n->in[0]) != 4 ||
         !cm_is_const(n->in[1]) || cm_rank(n->in[1]) != 4 || !cm_static_shape(n->in[1], w) ||
-        cm_volume(n->in[1]) == 0 || cm_int(n, "group") != 1 || sizes_are_known(n->in[0]))
+        cm_volume(n->in[1]) == 0 || cm_int(n, "group") != 1 || cm_static_shape(n->in[0], known))
         return 0;
     cm_ints strides = cm_int_list(n, "strides");
     int64_t side = w[2];

@@ -86,8 +86,8 @@ typedef struct cm_run {
     const void *const *in;
     void *const *out;
     const void *const *operands;
-    void *
-        workspace; /* aligned to 64; on the CPU never NULL where the tactic says how much it needs */
+    /* Aligned to 64; on the CPU never NULL where the tactic says how much it needs. */
+    void *workspace;
     cm_threads *threads;
     /* Packed weights that a step soon after this one reads: a kernel that has time may ask the cache for them. NULL: none. */
     const void *ahead;

@@ -148,14 +148,6 @@ static setting cut(const cm_conv *c, int64_t outputs, int64_t cuts)
     return (setting){.wide = (int)wide, .high = (int)high};
 }
 
-static bool is_ranked(const cm_ranking *r, const cm_knobs *k)
-{
-    bool is = false;
-    for (int i = 0; i < r->n; i++)
-        is = is || memcmp(&r->out[i], k, sizeof *k) == 0;
-    return is;
-}
-
 int cm_cuda_conv_window_knobs(const cm_problem *p, cm_knobs *out)
 {
     static const int outputs[] = {448, 256, 128, 64};
@@ -175,8 +167,7 @@ int cm_cuda_conv_window_knobs(const cm_problem *p, cm_knobs *out)
                     s.blocks = blocks;
                     bool even = f.alike || f.blocks % blocks == 0;
                     cm_knobs k = {{s.wide, s.high, s.tall, s.blocks}};
-                    if (even && shared_bytes(c, &f, s) <= (size_t)g.shared_bytes &&
-                        !is_ranked(&found, &k)) /* other cuts may come to the same */
+                    if (even && shared_bytes(c, &f, s) <= (size_t)g.shared_bytes)
                         cm_rank(&found, &k, cm_cuda_conv_window_cost(p, &k));
                 }
     return found.n;

@@ -174,3 +174,20 @@ cm_extent cm_gpu_product_extent(const cm_problem *p, const cm_gpu_product *v)
                        cm_extent_functions(p),
                        added};
 }
+
+void cm_product_ends_init(cm_product_ends *e, const cm_problem *p, const cm_gpu_product *v)
+{
+    e->a = v->a;
+    e->b = v->b;
+    e->bias = v->s.bias;
+    cm_finish_init(&e->finish, p, &v->axes, v->bias);
+    e->finish.alpha = v->s.alpha;
+    e->finish.beta = v->s.beta;
+}
+
+cm_finish cm_product_ends_bind(const cm_product_ends *e, const cm_run *r)
+{
+    cm_finish f = e->finish;
+    cm_finish_bind(&f, r, e->bias >= 0 ? r->in[e->bias] : NULL);
+    return f;
+}

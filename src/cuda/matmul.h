@@ -40,6 +40,14 @@ void cm_gpu_turned_pack(const cm_problem *p, const cm_knobs *k, int input, const
 /* How matrix x (&v->s.a or &v->s.b) is read. */
 cm_reading cm_gpu_product_reading(const cm_gpu_product *v, const cm_matrix *x, int element);
 
+/* What a product that is ready reads, and how its results end. */
+typedef struct cm_product_ends {
+    int a, b, bias; /* inputs; bias -1: none */
+    cm_finish finish;
+} cm_product_ends;
+void cm_product_ends_init(cm_product_ends *e, const cm_problem *p, const cm_gpu_product *v);
+cm_finish cm_product_ends_bind(const cm_product_ends *e, const cm_run *r);
+
 /* cuda/<tactic>.c has the functions of its row. */
 #define MATMUL_TACTIC(stem)                                                                        \
     const char *cm_cuda_##stem##_reject(const cm_problem *p);                                      \

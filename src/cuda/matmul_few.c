@@ -15,8 +15,7 @@ typedef struct {
     const cm_kernel *kernel;
     cm_grid grid;
     few_args args;
-    cm_finish finish;
-    int a, b, bias; /* inputs; bias -1: none */
+    cm_product_ends ends;
 } few_state;
 
 enum { MOST_ROWS = 8, MOST_SPLITS = 8, THREADS = 256 };
@@ -97,7 +96,7 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
 {
     cm_buf text;
     cm_buf_init(&text, cx->allocator);
-    cm_finish_text(&s->finish, p, v->bias, &text);
+    cm_finish_text(&s->ends.finish, p, v->bias, &text);
     cm_buf_printf(&text,
                   "#define ELEMENT %s\n#define ROWS %d\n#define B_ACROSS %d\n#define SPLITS %d\n"
                   "#define B_EARLY %d\n",
@@ -123,12 +122,7 @@ cm_status cm_cuda_matmul_few_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, co
                          .b_line = is_across(p, &v) ? x->b.row : x->b.col,
                          .a_z = v.a_z,
                          .b_z = v.b_z};
-    s->a = v.a;
-    s->b = v.b;
-    s->bias = x->bias;
-    cm_finish_init(&s->finish, p, &v.axes, v.bias);
-    s->finish.alpha = x->alpha;
-    s->finish.beta = x->beta;
+    cm_product_ends_init(&s->ends, p, &v);
     int64_t blocks = cm_ceil_div(x->n, columns_of(p, &v)) * v.matrices * k->v[0];
     s->grid = (cm_grid){.blocks = {(unsigned)blocks},
                         .threads = {THREADS},
@@ -142,9 +136,8 @@ cm_status cm_cuda_matmul_few_run(const cm_run *r)
 {
     const few_state *s = r->state;
     few_args x = s->args;
-    cm_finish f = s->finish;
-    cm_finish_bind(&f, r, s->bias >= 0 ? r->in[s->bias] : NULL);
-    x.a = r->in[s->a];
-    x.b = r->in[s->b];
+    cm_finish f = cm_product_ends_bind(&s->ends, r);
+    x.a = r->in[s->ends.a];
+    x.b = r->in[s->ends.b];
     return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&x, &f});
 }

@@ -16,8 +16,7 @@ typedef struct {
     const cm_kernel *kernel;
     cm_grid grid;
     skinny_args args;
-    cm_finish finish;
-    int a, b, bias; /* inputs; bias -1: none */
+    cm_product_ends ends;
 } skinny_state;
 
 enum { MOST_ROWS = 64, MOST_SUMS = 64 }; /* sums: of a thread */
@@ -179,7 +178,7 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
 {
     cm_buf text;
     cm_buf_init(&text, cx->allocator);
-    cm_finish_text(&s->finish, p, v->bias, &text);
+    cm_finish_text(&s->ends.finish, p, v->bias, &text);
     cm_buf_printf(&text,
                   "#define ELEMENT %s\n#define ROWS %d\n#define TILES %d\n#define WARPS_K %d\n"
                   "#define WARPS_N %d\n#define STAGES %d\n#define SPLITS %d\n#define RUN %d\n"
@@ -209,12 +208,7 @@ cm_status cm_cuda_matmul_skinny_ready(cm_ctx *cx, cm_device *d, cm_arena *arena,
                             .b_col = x->b.col,
                             .a_z = v.a_z,
                             .b_z = v.b_z};
-    s->a = v.a;
-    s->b = v.b;
-    s->bias = x->bias;
-    cm_finish_init(&s->finish, p, &v.axes, v.bias);
-    s->finish.alpha = x->alpha;
-    s->finish.beta = x->beta;
+    cm_product_ends_init(&s->ends, p, &v);
     s->grid = (cm_grid){.blocks = {(unsigned)blocks_of(&w, &e)},
                         .threads = {(unsigned)threads_of(&w)},
                         .cluster = (unsigned)w.splits,
@@ -228,9 +222,8 @@ cm_status cm_cuda_matmul_skinny_run(const cm_run *r)
 {
     const skinny_state *s = r->state;
     skinny_args x = s->args;
-    cm_finish f = s->finish;
-    cm_finish_bind(&f, r, s->bias >= 0 ? r->in[s->bias] : NULL);
-    x.a = r->in[s->a];
-    x.b = r->in[s->b];
+    cm_finish f = cm_product_ends_bind(&s->ends, r);
+    x.a = r->in[s->ends.a];
+    x.b = r->in[s->ends.b];
     return cm_gpu_launch(r, s->kernel, &s->grid, (void *[]){&x, &f});
 }

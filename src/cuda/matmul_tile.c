@@ -17,8 +17,7 @@ typedef struct {
     const cm_kernel *product, *sum; /* sum NULL: one pass */
     cm_grid grid, sum_grid;
     product_args args;
-    cm_finish finish;
-    int a, b, bias; /* inputs; bias -1: none */
+    cm_product_ends ends;
 } tile_state;
 
 const char *cm_cuda_matmul_tile_reject(const cm_problem *p)
@@ -75,12 +74,7 @@ static void set_args(tile_state *s, const cm_problem *p, const cm_gpu_product *v
                              .a_z = v->a_z,
                              .b_z = v->b_z,
                              .matrices = (uint32_t)v->matrices};
-    s->a = v->a;
-    s->b = v->b;
-    s->bias = x->bias;
-    cm_finish_init(&s->finish, p, &v->axes, v->bias);
-    s->finish.alpha = x->alpha;
-    s->finish.beta = x->beta;
+    cm_product_ends_init(&s->ends, p, v);
 }
 
 /* The kernels: product, and second pass where there is one. */
@@ -89,7 +83,7 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
 {
     cm_buf text;
     cm_buf_init(&text, cx->allocator);
-    cm_finish_text(&s->finish, p, v->bias, &text);
+    cm_finish_text(&s->ends.finish, p, v->bias, &text);
     cm_status st = CM_OK;
     if (s->sum_grid.blocks[0])
         st = cm_gpu_kernel(cx, d, &(cm_kernel_text){"split_sum", cm_buf_text(&text), "split_sum"},
@@ -135,10 +129,9 @@ cm_status cm_cuda_matmul_tile_run(const cm_run *r)
 {
     const tile_state *s = r->state;
     product_args x = s->args;
-    cm_finish f = s->finish;
-    cm_finish_bind(&f, r, s->bias >= 0 ? r->in[s->bias] : NULL);
-    x.a = r->in[s->a];
-    x.b = r->in[s->b];
+    cm_finish f = cm_product_ends_bind(&s->ends, r);
+    x.a = r->in[s->ends.a];
+    x.b = r->in[s->ends.b];
     x.partial = r->workspace;
     CM_TRY(cm_gpu_launch(r, s->product, &s->grid, (void *[]){&x, &f}));
     if (!s->sum)

@@ -14,11 +14,10 @@ typedef struct {
     const cm_kernel *kernel;
     cm_grid grid;
     wgmma_args args;
-    cm_finish finish;
+    cm_product_ends ends;
     cm_whole whole;
     cm_box_map a_map, b_map;
     cm_dtype dtype;
-    int a, b, bias; /* inputs; bias -1: none */
 } wgmma_state;
 
 /* The step behind it is done with results that lie in whole lines, by blocks that have whole rows. */
@@ -116,8 +115,8 @@ static cm_status compile(cm_ctx *cx, cm_device *d, const cm_problem *p, const cm
     cm_reading b = cm_gpu_product_reading(v, &v->s.b, element);
     cm_buf text;
     cm_buf_init(&text, cx->allocator);
-    cm_finish_text(&s->finish, p, v->bias, &text);
-    cm_whole_text(&s->whole, &s->finish, p, v->bias, &text);
+    cm_finish_text(&s->ends.finish, p, v->bias, &text);
+    cm_whole_text(&s->whole, &s->ends.finish, p, v->bias, &text);
     cm_wgmma_text(w, room, p->in[0]->dtype, a.across, b.across, &text);
     if (p->then)
         cm_norm_text(p, cm_norm_members(w, v->s.n), &text);
@@ -146,13 +145,8 @@ cm_status cm_cuda_matmul_wgmma_ready(cm_ctx *cx, cm_device *d, cm_arena *arena, 
     s->a_map = map_of(&v, &v.s.a, e.element, v.s.m, w.rows);
     s->b_map = map_of(&v, &v.s.b, e.element, v.s.n, w.n / w.together);
     s->dtype = p->in[0]->dtype;
-    s->a = v.a;
-    s->b = v.b;
-    s->bias = v.s.bias;
-    cm_finish_init(&s->finish, p, &v.axes, v.bias);
-    s->finish.alpha = v.s.alpha;
-    s->finish.beta = v.s.beta;
-    cm_whole_of(&s->finish, p, v.bias, v.s.n, w.n, &s->whole);
+    cm_product_ends_init(&s->ends, p, &v);
+    cm_whole_of(&s->ends.finish, p, v.bias, v.s.n, w.n, &s->whole);
     s->whole.is = s->whole.is && w.splits == 1; /* those meet their own way */
     s->args = (wgmma_args){(int32_t)v.s.m,
                            (int32_t)v.s.n,
@@ -183,12 +177,11 @@ cm_status cm_cuda_matmul_wgmma_run(const cm_run *r)
     const wgmma_state *s = r->state;
     cm_tensor_map a, b, added;
     wgmma_args x = s->args;
-    cm_finish f = s->finish;
-    CM_TRY(cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[s->a], s->a_map.dims, s->a_map.strides,
-                             s->a_map.box, 128, &a));
-    CM_TRY(cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[s->b], s->b_map.dims, s->b_map.strides,
-                             s->b_map.box, 128, &b));
-    cm_finish_bind(&f, r, s->bias >= 0 ? r->in[s->bias] : NULL);
+    CM_TRY(cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[s->ends.a], s->a_map.dims,
+                             s->a_map.strides, s->a_map.box, 128, &a));
+    CM_TRY(cm_gpu_tensor_map(r->cx, r, s->dtype, 3, r->in[s->ends.b], s->b_map.dims,
+                             s->b_map.strides, s->b_map.box, 128, &b));
+    cm_finish f = cm_product_ends_bind(&s->ends, r);
     CM_TRY(cm_whole_bind(&s->whole, &f, r, &added));
     cm_norm_args norm = {0};
     if (r->then) {

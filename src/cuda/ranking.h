@@ -12,7 +12,8 @@ typedef struct cm_ranking {
     double ns[CM_MAX_KNOBS];
 } cm_ranking;
 
-/* Settings that cost ns come to stand behind all that cost no more; those beyond the `most` cheapest go. */
+/* Settings that cost ns come to stand behind all that cost no more; those beyond the `most` cheapest go, and those that stand there
+ * already. */
 void cm_rank(cm_ranking *r, const cm_knobs *k, double ns);
 
 #endif

@@ -1,7 +1,8 @@
 /* conv_cudnn.c -- convolutions by cuDNN, where it is installed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Two spatial axes, channels innermost. The bias and an epilogue that is a chain of simple steps go into its graph. */
+ * Two spatial axes, channels innermost, one group: with more of them it multiplies a group's numbers by zeros for the others, and
+ * an infinity of one is NaN in all. The bias and an epilogue that is a chain of simple steps go into its graph. */
 #include <string.h>
 
 #include "cuda/conv.h"
@@ -107,15 +108,14 @@ static bool read_problem(const cm_problem *p, cm_dnn_conv *c, int *operand, int 
 {
     const cm_conv *v = &p->as.conv;
     cm_tensor bias;
-    int64_t inputs = v->c_in / v->groups;
     memset(c, 0, sizeof *c);
     *n = 0;
     describe(p->in[0], &c->x);
     describe(p->out[0], &c->y);
     c->w = (cm_dnn_tensor){
         .type = c->x.type,
-        .dims = {v->c_out, inputs, v->kernel[1], v->kernel[2]},
-        .strides = {inputs * v->kernel[1] * v->kernel[2], 1, inputs * v->kernel[2], inputs}};
+        .dims = {v->c_out, v->c_in, v->kernel[1], v->kernel[2]},
+        .strides = {v->c_in * v->kernel[1] * v->kernel[2], 1, v->c_in * v->kernel[2], v->c_in}};
     for (int d = 0; d < 2; d++) {
         c->pad[d] = v->pad[d + 1];
         c->stride[d] = v->stride[d + 1];
@@ -145,8 +145,8 @@ const char *cm_cuda_conv_cudnn_reject(const cm_problem *p)
     const char *why = cm_cuda_conv_reject(p);
     if (why)
         return why;
-    if (p->as.conv.axes != 2 || p->as.conv.transposed)
-        return "it is transposed, or has not two spatial axes";
+    if (p->as.conv.axes != 2 || p->as.conv.transposed || p->as.conv.groups != 1)
+        return "it is transposed, of several groups, or has not two spatial axes";
     if (cm_gpu_conv_arithmetic(p) == CM_ARITHMETIC_FLOAT)
         return "float32 that is not to be shortened";
     if (!cm_gpu_conv_whole(p) || p->out[0]->strides[1] != 1 || p->out[0]->dtype != p->in[0]->dtype)

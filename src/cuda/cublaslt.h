@@ -23,7 +23,6 @@ enum {                   /* its enumerations, as far as they are used */
        CM_LT_BATCH_STRIDE = 6,
        CM_LT_MOST_WORKSPACE = 1, /* of a preference */
        CM_LT_EPILOGUE_NONE = 1,
-       CM_LT_EPILOGUE_RELU = 2,
        CM_LT_EPILOGUE_BIAS = 4,
 };
 

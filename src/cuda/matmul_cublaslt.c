@@ -1,8 +1,8 @@
 /* matmul_cublaslt.c -- matrix products by cuBLASLt, where it is installed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * It counts columns first: our c = a b is its c^T = b^T a^T. Epilogues: a bias for each column, a matrix like the output that is added,
- * then ReLU; each or none. */
+ * It counts columns first: our c = a b is its c^T = b^T a^T. Epilogues: a bias for each column, a matrix like the output that is
+ * added; each or none. Not its ReLU, which makes 0 of NaN in some of its ways. */
 #include <pthread.h>
 
 #include "cuda/cublaslt.h"
@@ -26,7 +26,6 @@ typedef struct {
 
 /* What of an epilogue the library does itself. */
 typedef struct {
-    bool relu;
     int bias_input, bias_operand, matrix_operand; /* -1: none */
 } lt_epilogue;
 
@@ -73,12 +72,9 @@ static bool read_epilogue(const cm_problem *p, const cm_gpu_product *v, lt_epilo
         bool first = arg[0].kind == value.kind && arg[0].index == value.index;
         const cm_program_arg *other = first ? &arg[1] : &arg[0];
         bool second = arg[1].kind == value.kind && arg[1].index == value.index;
-        if (x->step[i].op == CM_PW_RELU && first && !e->relu) {
-            e->relu = true;
-        } else if (x->step[i].op != CM_PW_ADD || first == second || e->relu ||
-                   other->kind != CM_ARG_OPERAND || !take_added(p, v, other->index, e)) {
+        if (x->step[i].op != CM_PW_ADD || first == second || other->kind != CM_ARG_OPERAND ||
+            !take_added(p, v, other->index, e))
             return false;
-        }
         value = cm_arg_result(i);
     }
     return !x || (x->n_outputs == 1 && x->output[0] == x->n_steps - 1);
@@ -189,9 +185,8 @@ static int describe_all(lt_state *s, const cm_problem *p, const cm_gpu_product *
 static int set_epilogue(lt_state *s, const cm_problem *p, const lt_epilogue *e)
 {
     bool bias = e->bias_input >= 0 || e->bias_operand >= 0;
-    int32_t kind = (e->relu ? CM_LT_EPILOGUE_RELU : 0) | (bias ? CM_LT_EPILOGUE_BIAS : 0);
+    int32_t kind = bias ? CM_LT_EPILOGUE_BIAS : CM_LT_EPILOGUE_NONE;
     int32_t type = type_of(p->out[0]->dtype);
-    kind = kind ? kind : CM_LT_EPILOGUE_NONE;
     int status = s->lt->product_set(&s->product, CM_LT_EPILOGUE, &kind, sizeof kind);
     if (!status && bias)
         status = s->lt->product_set(&s->product, CM_LT_BIAS_TYPE, &type, sizeof type);

@@ -155,14 +155,16 @@ static cm_status random_tensor(cm_ctx *cx, cm_dtype dtype, int rank, const int64
     return fill(cx, t, state);
 }
 
-/* The number that --dim gives a symbol, else 1. */
+enum { NOT_GIVEN = -1 }; /* as the value of a symbol */
+
+/* The number that --dim gives a symbol. */
 static int64_t symbol_value(const cm_model_options *o, const char *name)
 {
     size_t n = strlen(name);
     for (int i = 0; i < o->dims.n; i++)
         if (!strncmp(o->dims.v[i], name, n) && o->dims.v[i][n] == '=')
             return strtoll(o->dims.v[i] + n + 1, NULL, 10);
-    return 1;
+    return NOT_GIVEN;
 }
 
 static const char *shape_option(const cm_model_options *o, const char *input)
@@ -192,7 +194,7 @@ static cm_status choose_shape(cm_ctx *cx, const cm_engine *e, const cm_model_opt
     return CM_OK;
 }
 
-/* Symbols from what was given already, then --dim, then 1. */
+/* Symbols from what was given already, then --dim. */
 static cm_status choose_symbols(cm_ctx *cx, const cm_engine *e, const cm_model_options *o,
                                 const cm_inputs *in, int64_t **out)
 {
@@ -211,6 +213,40 @@ static cm_status choose_symbols(cm_ctx *cx, const cm_engine *e, const cm_model_o
         }
     }
     return CM_OK;
+}
+
+/* Symbols that nobody gave are 1. That is as expected of a batch; where it may be of an image or a sentence, which takes another
+ * time then and other ways through the model, or none, it is told, once. */
+static cm_status assume_symbols(cm_ctx *cx, const cm_engine *e, const cm_model_options *o,
+                                const cm_inputs *in, int64_t *symbols)
+{
+    static bool told;
+    const cm_dim_table *table = cm_engine_plan(e)->dims;
+    cm_buf names;
+    cm_buf_init(&names, cx->allocator);
+    for (int i = 0; i < in->n; i++) {
+        const cm_type *t = cm_engine_input_type(e, i);
+        bool open = t->kind == CM_TENSOR && in->datum[i].kind == CM_NOTHING &&
+                    !shape_option(o, cm_engine_input_name(e, i));
+        for (int a = 1; open && a < t->rank; a++) {
+            int s = cm_dim_symbol_index(table, t->dims[a]);
+            if (s < 0 || symbols[s] != NOT_GIVEN)
+                continue;
+            symbols[s] = 1;
+            cm_buf_printf(&names, "%s%s", names.n ? ", " : "", cm_dim_symbol_name(table, s));
+        }
+    }
+    for (int s = 0; s < cm_dim_symbol_count(table); s++)
+        if (symbols[s] == NOT_GIVEN)
+            symbols[s] = 1;
+    bool failed = names.failed;
+    if (names.n && !failed && !told)
+        cm_log(cx, CM_LOG_WARNING,
+               "sizes that the model leaves open are taken as 1: %s; --dim or --shape gives others",
+               cm_buf_text(&names));
+    told = told || names.n;
+    cm_buf_deinit(&names);
+    return failed ? cm_fail_memory(cx) : CM_OK;
 }
 
 static cm_status random_datum(cm_ctx *cx, const cm_type *t, int rank, const int64_t *dims,
@@ -250,6 +286,7 @@ cm_status cm_inputs_random(cm_ctx *cx, const cm_engine *e, const cm_model_option
 {
     int64_t *symbols;
     CM_TRY(choose_symbols(cx, e, o, in, &symbols));
+    CM_TRY(assume_symbols(cx, e, o, in, symbols));
     uint64_t state = seed;
     for (int i = 0; i < in->n; i++) {
         int rank;

@@ -99,7 +99,7 @@ cm_status cm_inputs_create(cm_ctx *cx, const cm_engine *e, cm_inputs *in) CM_MUS
 /* FILE is .npy or .pb for one input; .npz for several, by name or else in order. */
 cm_status cm_inputs_add_file(cm_ctx *cx, const cm_engine *e, cm_inputs *in, const char *name,
                              const char *path) CM_MUST_USE;
-/* Fill in what was not given. Symbolic dims take the value of --dim, else 1. */
+/* Fill in what was not given. Symbolic dims take the value of --dim, else 1, with a warning where they are no batch. */
 cm_status cm_inputs_random(cm_ctx *cx, const cm_engine *e, const cm_model_options *o, uint64_t seed,
                            cm_inputs *in) CM_MUST_USE;
 /* Data for a network that has no engine yet: from `file` (NULL: none), the rest from the seed. */

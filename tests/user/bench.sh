@@ -69,6 +69,27 @@ has 'bench.plan on cpu:generic with 1 thread'
 bench $model --cuda-graph --layers 0
 has '^cameo: warning: --cuda-graph means nothing on a CPU'
 
+# Sizes that nobody gave, other than a batch, are told.
+$python - "$B/open.onnx" <<'END'
+import sys
+def part(number, text):  # a field of a message
+    return bytes([number << 3 | 2, len(text)]) + text
+def value(name):  # f32[n,width]
+    dims = part(1, part(2, b"n")) + part(1, part(2, b"width"))
+    return part(1, name) + part(2, part(1, b"\x08\x01" + part(2, dims)))
+node = part(1, b"x") + part(2, b"y") + part(4, b"Relu")
+graph = part(1, node) + part(2, b"g") + part(11, value(b"x")) + part(12, value(b"y"))
+open(sys.argv[1], "wb").write(b"\x08\x08" + part(7, graph) + part(8, b"\x10\x0d"))
+END
+bench "$B/open.onnx" --layers 0
+has '^cameo: warning: sizes that the model leaves open are taken as 1: width; --dim or --shape gives others$'
+bench "$B/open.onnx" --layers 0 --dim width=5
+lacks 'taken as 1'
+bench "$B/open.onnx" --layers 0 --shape x=2x5
+lacks 'taken as 1'
+bench $model --layers 0
+lacks 'taken as 1'
+
 # Two in turns.
 bench $model "$B/bench.plan"
 [ "$(grep -cE '^Latency: min = 0\.[0-9]+ ms, max = [0-9.]+ ms' "$out")" = 2 ] || { echo "latencies of both"; cat "$out"; exit 1; }

@@ -1,11 +1,13 @@
-/* memory_plan.c -- three ways to place lifetimes in memory; the best one is taken.
+/* memory_plan.c -- some ways to place lifetimes in memory; the best one is taken.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Sweep: over time, keeping the blocks that are taken sorted by offset. Blocks that have died are
  * dropped, then the smallest gap that fits is taken, the lowest of equals; when none fits the arena
  * grows at its end. Often this reaches what is alive at once, below which nothing can go. Where it does
- * not and there are few values, the largest are placed first, each in the lowest gap that is free for
- * all of its time; then those that take most memory for the longest time. */
+ * not and there are few values, they are placed in order of their weight, the largest first, or those that
+ * take most memory for the longest time; each in the lowest gap that is free for all of its time, or, in an
+ * arena as large as what is alive at once, at one of its ends where that is free, so that what lies between
+ * stays in one piece. */
 #include "runtime/memory_plan.h"
 
 #include <stdlib.h>
@@ -118,8 +120,30 @@ static size_t lowest_gap(const block *b, int n, const cm_interval *x, size_t byt
     return begin;
 }
 
-/* Offsets go to r[], which has the weights; the total. Sizes are known to fit: the sweep placed them all. */
-static size_t in_order(block *b, ranked *r, const cm_interval *v, int n)
+/* The same in an arena of `most` bytes: at its begin or its end where that is free. */
+static size_t end_gap(const block *b, int n, const cm_interval *x, size_t bytes, size_t most,
+                      int *at)
+{
+    size_t begin = 0, offset = SIZE_MAX;
+    for (int i = 0; i < n && offset != 0; i++) {
+        if (b[i].last < x->first || b[i].first > x->last)
+            continue;
+        if (offset == SIZE_MAX && b[i].offset >= begin && b[i].offset - begin >= bytes)
+            offset = begin;
+        begin = b[i].end > begin ? b[i].end : begin;
+    }
+    if (offset && begin && begin <= most && most - begin >= bytes)
+        offset = most - bytes;
+    else if (offset == SIZE_MAX)
+        offset = begin;
+    for (*at = 0; *at < n && b[*at].offset < offset; ++*at)
+        ;
+    return offset;
+}
+
+/* Offsets go to r[], which has the weights; the total. Sizes are known to fit: the sweep placed them all. `most`: 0, or
+ * the arena whose ends are taken. */
+static size_t in_order(block *b, ranked *r, const cm_interval *v, int n, size_t most)
 {
     size_t total = 0;
     int placed = 0;
@@ -130,7 +154,8 @@ static size_t in_order(block *b, ranked *r, const cm_interval *v, int n)
         int at;
         if (!bytes)
             continue;
-        r[i].offset = lowest_gap(b, placed, x, bytes, &at);
+        r[i].offset =
+            most ? end_gap(b, placed, x, bytes, most, &at) : lowest_gap(b, placed, x, bytes, &at);
         block here = {r[i].offset, r[i].offset + bytes, x->first, x->last};
         insert(b, placed++, at, here);
         total = here.end > total ? here.end : total;
@@ -159,10 +184,10 @@ static cm_status place(cm_ctx *cx, cm_arena *scratch, cm_interval *v, int n, siz
     ranked *r = cm_arena_alloc_n(scratch, (size_t)n, sizeof *r, 16, 0);
     if (!r)
         return cm_fail_memory(cx);
-    for (int by_time = 0; by_time < 2 && *total > least; by_time++) {
+    for (int way = 0; way < 4 && *total > least; way++) {
         for (int i = 0; i < n; i++)
-            r[i] = (ranked){weight_of(&v[i], v[n - 1].first, by_time), 0, i};
-        size_t other = in_order(b, r, v, n);
+            r[i] = (ranked){weight_of(&v[i], v[n - 1].first, way % 2), 0, i};
+        size_t other = in_order(b, r, v, n, way < 2 ? 0 : least);
         if (other >= *total)
             continue;
         for (int i = 0; i < n; i++)

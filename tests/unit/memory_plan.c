@@ -119,6 +119,22 @@ static void bottlenecks(lifetimes *t)
     }
 }
 
+/* The same with a workspace that is larger than what is kept: both want an end of the arena, and change places from block to block. */
+static void large_workspaces(lifetimes *t)
+{
+    size_t wide = 3211264;
+    add(t, 0, 3, wide);
+    t->now = 1;
+    for (int block = 0; block < 6; block++) {
+        int p = t->now;
+        add(t, p, p + 1, wide / 4);
+        add(t, p + 1, p + 1, 3833856);
+        add(t, p + 1, p + 2, wide / 4);
+        add(t, p + 2, p + 5, wide);
+        t->now += 3;
+    }
+}
+
 /* A U-Net: what the way down makes is kept for the way up. */
 static void skips(lifetimes *t)
 {
@@ -159,7 +175,7 @@ static void transformer(lifetimes *t)
 static void networks_need_little_more_than_what_is_alive_at_once(void **state)
 {
     (void)state;
-    void (*const networks[])(lifetimes *) = {bottlenecks, skips, transformer};
+    void (*const networks[])(lifetimes *) = {bottlenecks, large_workspaces, skips, transformer};
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
         static lifetimes t;
         memset(&t, 0, sizeof t);

@@ -1,8 +1,8 @@
 /* conv_cudnn.c -- convolutions by cuDNN, where it is installed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Two spatial axes, channels innermost, one group: with more of them it multiplies a group's numbers by zeros for the others, and
- * an infinity of one is NaN in all. The bias and an epilogue that is a chain of simple steps go into its graph. */
+ * Two spatial axes, channels innermost, one group: with more of them, huge numbers in one were seen to come out as NaN in another.
+ * The bias and an epilogue that is a chain of simple steps go into its graph. */
 #include <string.h>
 
 #include "cuda/conv.h"

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * It counts columns first: our c = a b is its c^T = b^T a^T. Epilogues: a bias for each column, a matrix like the output that is
- * added; each or none. Not its ReLU, which makes 0 of NaN in some of its ways. */
+ * added; each or none. Not its ReLU: one of its ways was seen to give 0 for NaN. */
 #include <pthread.h>
 
 #include "cuda/cublaslt.h"

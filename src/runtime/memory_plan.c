@@ -104,28 +104,13 @@ static int heavier_first(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* The lowest place that is free from x->first to x->last; `at` is where it goes among the others. */
-static size_t lowest_gap(const block *b, int n, const cm_interval *x, size_t bytes, int *at)
-{
-    size_t begin = 0;
-    for (int i = 0; i < n; i++) {
-        if (b[i].last < x->first || b[i].first > x->last)
-            continue;
-        if (b[i].offset >= begin && b[i].offset - begin >= bytes)
-            break;
-        begin = b[i].end > begin ? b[i].end : begin;
-    }
-    for (*at = 0; *at < n && b[*at].offset < begin; ++*at)
-        ;
-    return begin;
-}
-
-/* The same in an arena of `most` bytes: at its begin or its end where that is free. */
-static size_t end_gap(const block *b, int n, const cm_interval *x, size_t bytes, size_t most,
-                      int *at)
+/* The lowest place that is free from x->first to x->last; in an arena of `most` bytes (0: of any size) rather its end, unless its begin
+ * is free. `at` is where it goes among the others. */
+static size_t free_place(const block *b, int n, const cm_interval *x, size_t bytes, size_t most,
+                         int *at)
 {
     size_t begin = 0, offset = SIZE_MAX;
-    for (int i = 0; i < n && offset != 0; i++) {
+    for (int i = 0; i < n && offset != 0 && (most || offset == SIZE_MAX); i++) {
         if (b[i].last < x->first || b[i].first > x->last)
             continue;
         if (offset == SIZE_MAX && b[i].offset >= begin && b[i].offset - begin >= bytes)
@@ -154,8 +139,7 @@ static size_t in_order(block *b, ranked *r, const cm_interval *v, int n, size_t 
         int at;
         if (!bytes)
             continue;
-        r[i].offset =
-            most ? end_gap(b, placed, x, bytes, most, &at) : lowest_gap(b, placed, x, bytes, &at);
+        r[i].offset = free_place(b, placed, x, bytes, most, &at);
         block here = {r[i].offset, r[i].offset + bytes, x->first, x->last};
         insert(b, placed++, at, here);
         total = here.end > total ? here.end : total;

@@ -190,11 +190,15 @@ static cm_status fuse_parts(cm_rewriter *rw, cm_node *c)
         for (int j = 0; j < c->n_in; j++)
             if (j <= i || j >= i + k)
                 in[n++] = j == i ? one : c->in[j];
-        if (n == 1)
-            return cm_replace(rw, c, one, NULL);
-        CM_TRY(cm_attr_copy(rw->cx, c->network->arena, c->op->attrs, c->attr, &attr));
-        CM_TRY(cm_make_with(rw, c, CM_OP_CONCAT, attr, c, in, n, 1, &y));
-        return cm_replace(rw, c, y->out[0], y);
+        if (n == 1) {
+            CM_TRY(cm_replace(rw, c, one, NULL));
+        } else {
+            CM_TRY(cm_attr_copy(rw->cx, c->network->arena, c->op->attrs, c->attr, &attr));
+            CM_TRY(cm_make_with(rw, c, CM_OP_CONCAT, attr, c, in, n, 1, &y));
+            CM_TRY(cm_replace(rw, c, y->out[0], y));
+        }
+        cm_drop_if_dead(c); /* with its parts, which would be taken for siblings of the one node */
+        return CM_OK;
     }
     return CM_OK;
 }

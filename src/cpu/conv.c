@@ -14,6 +14,8 @@ static const cm_tactic rows[] = {
     CM_ROW(conv_lines_f32, GENERIC, ALL(conv_lines_f32), CM_HAS_KNOBS(conv_lines_f32),
            CM_HAS_BAND(conv_lines_f32)),
     CM_ROW(conv_indirect_f32, GENERIC, ALL(conv_indirect_f32), CM_HAS_BAND(conv_indirect_f32)),
+    CM_ROW(conv_inside_f32, GENERIC, CM_HAS_WORKSPACE(conv_inside_f32),
+           CM_HAS_PACK(conv_indirect_f32)),
     CM_ROW(conv_product_f32, GENERIC, ALL(conv_product_f32)),
     CM_ROW(conv_strassen_f32, AVX512, ALL(conv_strassen_f32)),
     CM_ROW(conv_pairs_f32, AVX512, ALL(conv_pairs_f32), CM_HAS_BAND(conv_pairs_f32)),

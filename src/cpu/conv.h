@@ -34,6 +34,9 @@ CONV_TACTIC(conv_bf16_patch);
 CONV_TACTIC(conv_depthwise_half);
 CONV_TACTIC(conv_half);
 #undef CONV_TACTIC
+/* Packs as conv_indirect_f32 does. */
+CM_TACTIC(conv_inside_f32);
+CM_TACTIC_WORKSPACE(conv_inside_f32);
 /* Packs as conv_planes_f32 does. */
 CM_TACTIC(conv_shifted_f32);
 CM_TACTIC_WORKSPACE(conv_shifted_f32);

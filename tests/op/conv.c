@@ -353,6 +353,31 @@ static void unusual(void **state)
         }
 }
 
+/* Windows that see little of the image or nothing: kernels larger than it, far apart, all of it in the padding. */
+static void mostly_padding(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (int i = 0; i < 300; i++) {
+        shape s = random_shape((int)pick(1, 3));
+        s.groups = pick(0, 3) ? 1 : pick(2, 3);
+        s.c_in = s.groups * (i % 20 ? pick(1, 40) : 512);
+        s.c_out = s.groups * pick(1, 70);
+        s.constant = true;
+        for (int d = 0; d < s.axes; d++) {
+            s.in[d] = pick(1, s.axes == 1 ? 30 : 7);
+            s.kernel[d] = pick(1, s.axes == 3 ? 3 : 5);
+            s.stride[d] = pick(0, 2) ? 1 : pick(2, 3);
+            s.dilation[d] = pick(1, s.in[d] + 1);
+            int64_t reach = (s.kernel[d] - 1) * s.dilation[d];
+            s.begin[d] = pick(0, 3) ? reach / 2 : pick(0, reach + 2);
+            s.end[d] = cm_max_i64(0, reach - s.begin[d]) + pick(0, 2);
+        }
+        ran += check_shape(&s, "conv_inside", 1e-5, i % 4 == 1 ? 50 : 0); /* not of long sums */
+    }
+    assert_true(ran > 500);
+}
+
 /* Padding that sizes tell. */
 static void forms(void **state)
 {
@@ -481,6 +506,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(dense),
         cmocka_unit_test(unusual),
         cmocka_unit_test(transposed),
+        cmocka_unit_test(mostly_padding),
         cmocka_unit_test(forms),
         cmocka_unit_test(halves),
         cmocka_unit_test(depthwise_halves),

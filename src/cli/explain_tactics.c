@@ -90,6 +90,8 @@ static void print_layer(const cm_context *c, int i, const cm_plan_step *s, const
     if (s->epilogue.program)
         printf(" then \"%s\"", s->epilogue.program);
     printf(": %s", f->tactic);
+    if (f->refused)
+        printf(" instead of %s", f->refused);
     if (f->expected_ns > 0)
         printf(", %s", duration(text, sizeof text, f->expected_ns));
     if (f->reference)
@@ -110,10 +112,11 @@ static json_t *layer_json(const cm_context *c, int i, const cm_plan_step *s,
     json_t *tactics = json_array();
     listing l = {.facts = f, .json = tactics};
     cm_context_tactics(c, i, list, &l);
-    return json_pack("{s:s, s:s, s:s?, s:s, s:b, s:f, s:b, s:i, s:o}", "name", s->name, "operator",
-                     s->op, "epilogue", s->epilogue.program, "chosen", f->tactic, "reference",
-                     f->reference, "expectedNs", f->expected_ns, "channelsLast", f->channels_last,
-                     "conversions", f->n_conversions, "tactics", tactics);
+    return json_pack("{s:s, s:s, s:s?, s:s, s:s?, s:b, s:f, s:b, s:i, s:o}", "name", s->name,
+                     "operator", s->op, "epilogue", s->epilogue.program, "chosen", f->tactic,
+                     "insteadOf", f->refused, "reference", f->reference, "expectedNs",
+                     f->expected_ns, "channelsLast", f->channels_last, "conversions",
+                     f->n_conversions, "tactics", tactics);
 }
 
 cm_status cm_explain_tactics(cm_ctx *cx, cm_engine *e, const cm_model_options *o, json_t *json)

@@ -132,7 +132,8 @@ typedef struct cm_tactic {
      * there: both pointers say where row 0 would be. */
     void (*band)(const cm_run *r, int64_t begin, int64_t end);
     /* Devices only, NULL: nothing to do. When sizes are bound: compiles and loads what `run` launches;
-     * *state lives in `arena` as long as the problem. */
+     * *state lives in `arena` as long as the problem. CM_ERR_DEVICE: it cannot be had on this machine, whose libraries are not those
+     * that it was measured with; another tactic is taken then. */
     cm_status (*ready)(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_problem *p,
                        const cm_knobs *k, const void **state);
     /* Devices only, NULL: nothing. Nanoseconds that the steps before and after lose because they cannot run into this one's kernels:

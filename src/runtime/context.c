@@ -243,7 +243,8 @@ void cm_context_layer(const cm_context *c, int step, cm_layer_facts *out)
     const cm_tactic *t = sol->choice.tactic;
     const cm_plan_step *s = c->engine->steps[step];
     bool problem = s->kind == CM_STEP_PROBLEM;
-    *out = (cm_layer_facts){.n_conversions = sol->n_conversions, .workspace = sol->workspace};
+    *out = (cm_layer_facts){
+        .refused = sol->refused, .n_conversions = sol->n_conversions, .workspace = sol->workspace};
     bool late = sol->way == CM_WAY_LATE;
     if (!problem)
         out->tactic = "control";

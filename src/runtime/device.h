@@ -114,8 +114,17 @@ cm_status cm_place_values(cm_ctx *cx, cm_context *c) CM_MUST_USE;
 void cm_forget_places(cm_context *c);
 /* device_join.c: which steps' kernels do the step behind them too; values are placed. */
 void cm_join_steps(cm_context *c);
-/* device_bind.c: memory on the device, weights there, kernels ready. */
+/* device_bind.c: kernels ready, memory on the device, weights there. */
 cm_status cm_device_bind(cm_ctx *cx, cm_context *c) CM_MUST_USE;
+/* device_ready.c: what the step's choice needs on the device, its state in `arena`; where that cannot be had there, what the next
+ * best tactic for the problem needs, which is then the choice, and sol->refused says so. A step that did another one too may be
+ * parted from it: sol->then is NULL then, and the other one's solution is the caller's to change. CM_ERR_DEVICE: none is to be had,
+ * and the sentence is about the first. A class of devices is refused nothing: whoever compiles for it is to know. */
+cm_status cm_device_ready(cm_ctx *cx, const cm_context *c, const cm_ready_step *s, cm_solution *sol,
+                          cm_arena *arena) CM_MUST_USE;
+/* Whoever listens is told of a refusal, and how many more there are; once per engine. */
+void cm_tell_refused(cm_ctx *cx, cm_context *c, const cm_ready_step *s, const cm_solution *sol,
+                     int more);
 /* device_weights.c: a constant in the device's memory, packed as the choice wants it (NULL: as it is); kept by the
  * engine, shared by its contexts. */
 cm_status cm_device_weight(cm_ctx *cx, cm_context *c, const cm_ready_step *s,

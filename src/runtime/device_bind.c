@@ -1,4 +1,5 @@
-/* device_bind.c -- after values were placed: memory of the device, weights there, kernels ready.
+/* device_bind.c -- after values were placed: kernels ready, memory of the device, weights there; in this order, since what can be
+ * had decides which tactic runs, and that how much memory it needs and how its weights lie.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -158,54 +159,101 @@ static cm_status plan_memory(cm_ctx *cx, cm_context *c)
 }
 
 /* Kernels are compiled by all threads at once; what `ready` makes there is thrown away, but the device has them
- * then. Failures are met again, and told, by the calls that follow. */
+ * then. Failures and refusals are met again, and told, by the calls that follow. */
 static void warm(void *arg, int64_t begin, int64_t end)
 {
     cm_context *c = arg;
     for (int64_t i = begin; i < end; i++) {
-        const cm_solution *sol = &c->solutions[c->device->tables.order[i]->index];
-        const cm_tactic *t = sol->choice.tactic;
-        const void *state;
+        const cm_ready_step *s = c->device->tables.order[i];
+        cm_solution sol = c->solutions[s->index];
         cm_arena arena;
         cm_ctx cx = {.allocator = c->allocator, .arena = &arena, .scratch = &arena};
-        if (sol->way != CM_WAY_TACTIC || sol->joined || !t->ready)
+        if (sol.way != CM_WAY_TACTIC || sol.joined || !sol.choice.tactic->ready)
             continue;
         cm_arena_init(&arena, c->allocator);
-        (void)!t->ready(&cx, c->device->device, &arena, &sol->p, &sol->choice.knobs, &state);
+        (void)!cm_device_ready(&cx, c, s, &sol, &arena);
         cm_arena_deinit(&arena);
     }
+}
+
+/* The workspace of another tactic than it was planned for; conversions stay behind it. */
+static cm_status renew_workspace(cm_ctx *cx, cm_solution *sol)
+{
+    const cm_tactic *t = sol->choice.tactic;
+    size_t own = t->workspace ? t->workspace(&sol->p, &sol->choice.knobs) : 0;
+    size_t was = sol->n_conversions ? sol->conversions[0].offset : sol->workspace;
+    if (!cm_align_up(own, CM_MEMORY_ALIGN, &own) ||
+        !cm_add(own, sol->workspace - was, &sol->workspace))
+        return cm_fail_memory(cx);
+    for (int i = 0; i < sol->n_conversions; i++)
+        sol->conversions[i].offset = sol->conversions[i].offset - was + own;
+    return CM_OK;
 }
 
 static cm_status ready_step(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
 {
     cm_device_state *d = c->device;
     cm_solution *sol = &c->solutions[s->index];
-    const cm_tactic *t = sol->choice.tactic;
+    const cm_ready_step *then = sol->then;
     for (int i = 0; i < sol->n_conversions; i++)
         CM_TRY(
             d->api->copy_ready(cx, d->device, cm_dtype_size(sol->conversions[i].to.tensor.dtype)));
-    if (sol->way != CM_WAY_TACTIC)
+    if (sol->way != CM_WAY_TACTIC || sol->joined)
         return CM_OK;
-    if (t->ready && !sol->joined)
-        CM_TRY(t->ready(cx, d->device, &c->bound_arena, &sol->p, &sol->choice.knobs, &sol->state));
-    for (int i = 0; d->stream && i < s->plan->n_in; i++)
+    CM_TRY(cm_device_ready(cx, c, s, sol, &c->bound_arena));
+    if (then && !sol->then)
+        c->solutions[then->index].joined = false;
+    return sol->refused ? renew_workspace(cx, sol) : CM_OK;
+}
+
+static cm_status bring_weights(cm_ctx *cx, cm_context *c, const cm_ready_step *s)
+{
+    cm_solution *sol = &c->solutions[s->index];
+    for (int i = 0; sol->way == CM_WAY_TACTIC && i < s->plan->n_in; i++)
         if (sol->in[i] &&
             c->engine->plan->values[s->plan->in[i].value].storage == CM_STORE_CONSTANT)
             CM_TRY(cm_device_weight(cx, c, s, sol, i, &sol->packed[i]));
     return CM_OK;
 }
 
+typedef cm_status (*step_fn)(cm_ctx *, cm_context *, const cm_ready_step *);
+
+/* Of the device's, in order. */
+static cm_status each_step(cm_ctx *cx, cm_context *c, step_fn fn)
+{
+    for (int i = 0; i < c->device->tables.n_order; i++) {
+        const cm_ready_step *s = c->device->tables.order[i];
+        cm_status st = fn(cx, c, s);
+        if (st != CM_OK)
+            return cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);
+    }
+    return CM_OK;
+}
+
+static void tell_refused(cm_ctx *cx, cm_context *c)
+{
+    const cm_device_tables *t = &c->device->tables;
+    const cm_ready_step *first = NULL;
+    int n = 0;
+    for (int i = 0; i < t->n_order; i++) {
+        if (!c->solutions[t->order[i]->index].refused)
+            continue;
+        first = first ? first : t->order[i];
+        n++;
+    }
+    if (first)
+        cm_tell_refused(cx, c, first, &c->solutions[first->index], n - 1);
+}
+
 cm_status cm_device_bind(cm_ctx *cx, cm_context *c)
 {
     cm_device_state *d = c->device;
     d->resident = -1;
-    CM_TRY(plan_memory(cx, c));
     cm_parallel(c->threads, d->tables.n_order, 1, warm, c);
-    for (int i = 0; i < d->tables.n_order; i++) {
-        const cm_ready_step *s = d->tables.order[i];
-        cm_status st = ready_step(cx, c, s);
-        if (st != CM_OK)
-            return cm_while(cx, st, "%s node '%s'", s->plan->op, s->plan->name);
-    }
+    CM_TRY(each_step(cx, c, ready_step));
+    CM_TRY(plan_memory(cx, c));
+    if (d->stream)
+        CM_TRY(each_step(cx, c, bring_weights));
+    tell_refused(cx, c);
     return CM_OK;
 }

@@ -210,13 +210,13 @@ static bool is_counted(const cm_solution *sol, const cm_plan_step *step)
 static cm_status make_ready(forming *f)
 {
     cm_solution *sol = f->sol;
-    cm_device_state *d = f->c->device;
-    const cm_tactic *t = sol->choice.tactic;
+    CM_TRY(cm_device_ready(f->cx, f->c, f->s, sol, &sol->late));
     for (int i = 0; i < f->s->plan->n_in; i++)
         if (sol->in[i] && f->x.constant[i])
             CM_TRY(cm_device_weight(f->cx, f->c, f->s, sol, i, &sol->packed[i]));
-    if (t->ready)
-        CM_TRY(t->ready(f->cx, d->device, &sol->late, &sol->p, &sol->choice.knobs, &sol->state));
+    if (sol->refused)
+        cm_tell_refused(f->cx, f->c, f->s, sol, 0);
+    const cm_tactic *t = sol->choice.tactic;
     sol->workspace = t->workspace ? t->workspace(&sol->p, &sol->choice.knobs) : 0;
     if (!is_counted(sol, f->s->plan))
         sol->counted = NULL;

@@ -79,6 +79,7 @@ struct cm_engine {
     cm_device_constant *on_devices; /* constants in the memory of devices */
     bool repacked;                  /* what the plan had packed for other kernels */
     atomic_bool told;               /* that tactics were chosen by the cost model */
+    atomic_bool told_refused;       /* that others run than were chosen */
 };
 
 /* A value while running. */

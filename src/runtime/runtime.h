@@ -131,6 +131,8 @@ typedef struct cm_layer_facts {
     /* Its name; "reference" where no kernel takes it, "view" where nothing runs, "joined" where the kernel of the step before does it,
      * "late" before sizes are known. */
     const char *tactic;
+    /* The tactic that was to run it and cannot be had on the device, and why. NULL: none, or the step is late. */
+    const char *refused;
     bool reference;     /* worth a flag in reports */
     double expected_ns; /* by the cost model, of evaluators roughly; 0: not known */
     int n_conversions;  /* inputs that are brought into another layout first */

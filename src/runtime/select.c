@@ -7,8 +7,6 @@
 #include "base/map.h"
 #include "runtime/device.h"
 
-enum { MOST_CANDIDATES = 96 };
-
 static uint64_t hash_tensor(uint64_t h, const cm_tensor *t)
 {
     if (!t)
@@ -55,7 +53,7 @@ static void add_candidates(const cm_problem *p, const cm_tactic *t, cm_candidate
         return;
     memset(&knobs[0], 0, sizeof knobs[0]);
     int n_knobs = t->knobs ? t->knobs(p, knobs) : 1;
-    for (int k = 0; k < n_knobs && *n < MOST_CANDIDATES; k++)
+    for (int k = 0; k < n_knobs && *n < CM_MOST_CANDIDATES; k++)
         list[(*n)++] = (cm_candidate){t, knobs[k], t->cost(p, &knobs[k]), NAN};
 }
 
@@ -104,7 +102,7 @@ static void favour_measured(const cm_context *c, const cm_ready_step *s, const c
     const int others[] = {cm_cpu_cores(), 1};
     int best = -1;
     for (int k = 0; k < CM_COUNT(others) && best < 0; k++) {
-        cm_candidate there[MOST_CANDIDATES];
+        cm_candidate there[CM_MOST_CANDIDATES];
         cm_problem q = *p;
         if (others[k] == p->threads)
             continue;
@@ -120,22 +118,19 @@ static void favour_measured(const cm_context *c, const cm_ready_step *s, const c
         list[best].predicted_ns *= FAVOUR;
 }
 
-void cm_select(const cm_context *c, const cm_ready_step *s, const cm_problem *p, cm_choice *out)
+static bool any_measured(const cm_candidate *list, int n)
 {
-    cm_candidate list[MOST_CANDIDATES];
-    int n = candidates(s, p, list);
-    *out = (cm_choice){.ns = INFINITY};
-    if (n && (c->tune || c->timings || c->device || c->engine->timings)) {
-        uint64_t signature = cm_signature(s, p);
-        look_up(c, signature, list, n);
-        if (c->tune)
-            c->tune(c->tune_user, signature, p, list, n, c->threads);
-    }
-    bool measured = false;
     for (int i = 0; i < n; i++)
-        measured = measured || !isnan(list[i].measured_ns);
-    if (!measured && n > 1 && p->target.kind == CM_DEVICE_CPU && (c->timings || c->engine->timings))
-        favour_measured(c, s, p, list, n);
+        if (!isnan(list[i].measured_ns))
+            return true;
+    return false;
+}
+
+/* The cheapest by what was measured, by what is expected where nothing was; none of an empty list. */
+static void pick(const cm_candidate *list, int n, cm_choice *out)
+{
+    bool measured = any_measured(list, n);
+    *out = (cm_choice){.ns = INFINITY};
     for (int i = 0; i < n; i++) {
         double ns = measured ? list[i].measured_ns : list[i].predicted_ns;
         if (ns < out->ns)
@@ -143,9 +138,45 @@ void cm_select(const cm_context *c, const cm_ready_step *s, const cm_problem *p,
     }
 }
 
+void cm_select(const cm_context *c, const cm_ready_step *s, const cm_problem *p, cm_choice *out)
+{
+    cm_candidate list[CM_MOST_CANDIDATES];
+    int n = candidates(s, p, list);
+    if (n && (c->tune || c->timings || c->device || c->engine->timings)) {
+        uint64_t signature = cm_signature(s, p);
+        look_up(c, signature, list, n);
+        if (c->tune)
+            c->tune(c->tune_user, signature, p, list, n, c->threads);
+    }
+    if (n > 1 && !any_measured(list, n) && p->target.kind == CM_DEVICE_CPU &&
+        (c->timings || c->engine->timings))
+        favour_measured(c, s, p, list, n);
+    pick(list, n, out);
+}
+
+static bool is_among(const cm_tactic *t, const cm_tactic *const *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == t)
+            return true;
+    return false;
+}
+
+void cm_select_without(const cm_context *c, const cm_ready_step *s, const cm_problem *p,
+                       const cm_tactic *const *refused, int n_refused, cm_choice *out)
+{
+    cm_candidate list[CM_MOST_CANDIDATES];
+    int n = 0, all = candidates(s, p, list);
+    for (int i = 0; i < all; i++)
+        if (!is_among(list[i].tactic, refused, n_refused))
+            list[n++] = list[i];
+    look_up(c, cm_signature(s, p), list, n);
+    pick(list, n, out);
+}
+
 void cm_select_expected(const cm_ready_step *s, const cm_problem *p, cm_choice *out)
 {
-    cm_candidate list[MOST_CANDIDATES];
+    cm_candidate list[CM_MOST_CANDIDATES];
     int n = candidates(s, p, list);
     *out = (cm_choice){.ns = INFINITY};
     for (int i = 0; i < n; i++)
@@ -162,7 +193,7 @@ static void explain_tactic(const cm_context *c, uint64_t signature, const cm_pro
         fn(user, t, why, NULL);
         return;
     }
-    cm_candidate list[MOST_CANDIDATES];
+    cm_candidate list[CM_MOST_CANDIDATES];
     int n = 0;
     add_candidates(p, t, list, &n);
     look_up(c, signature, list, n);

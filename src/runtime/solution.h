@@ -28,6 +28,7 @@ typedef struct cm_conversion {
     size_t offset;
 } cm_conversion;
 
+enum { CM_MOST_CANDIDATES = 96 }; /* tactics and settings of them that are compared for a problem */
 typedef struct cm_choice {
     const cm_tactic *tactic; /* NULL: the reference */
     cm_knobs knobs;
@@ -42,6 +43,8 @@ typedef struct cm_solution {
     int *counted;      /* there, NULL: no: sizes come with the data; see cm_form_outputs */
     size_t count;      /* ... and where in pinned memory the kernel writes it */
     cm_choice choice;
+    /* There: what was chosen before `choice` and cannot be had, and why. NULL: nothing. */
+    const char *refused;
     cm_problem p;
     int n_in;             /* all, the epilogue's operands last */
     const cm_tensor **in; /* of all; NULL: absent */
@@ -86,6 +89,10 @@ bool cm_form_problem(cm_arena *arena, const struct cm_ready_step *s, const cm_te
  * expected to take. */
 void cm_select(const struct cm_context *c, const struct cm_ready_step *s, const cm_problem *p,
                cm_choice *out);
+/* The same of what is left without some tactics; nothing is tuned. */
+void cm_select_without(const struct cm_context *c, const struct cm_ready_step *s,
+                       const cm_problem *p, const cm_tactic *const *refused, int n_refused,
+                       cm_choice *out);
 /* By what is expected alone. */
 void cm_select_expected(const struct cm_ready_step *s, const cm_problem *p, cm_choice *out);
 /* The same on every machine for the same problem, whatever network it is in. */

@@ -10,20 +10,6 @@
 #include "base/size.h"
 #include "cpu/cpu.h"
 
-static const char *reject(const cm_problem *p)
-{
-    const cm_conv *c = &p->as.qconv.conv;
-    const char *why = cm_qconv_reject(p);
-    if (!why && c->groups > 1 && c->c_in == c->groups && c->c_out / c->groups < 2)
-        return "depthwise";
-    return why;
-}
-
-static const char *reject_dots(const cm_problem *p)
-{
-    return cm_cpu_info()->vnni ? reject(p) : "the CPU has no VNNI";
-}
-
 static int64_t taps_of(const cm_conv *c)
 {
     return c->kernel[0] * c->kernel[1] * c->kernel[2];
@@ -38,6 +24,20 @@ static bool whole_rows(const cm_conv *c)
 static int64_t runs_of(const cm_conv *c)
 {
     return whole_rows(c) ? c->kernel[0] * c->kernel[1] : taps_of(c);
+}
+
+static const char *reject(const cm_problem *p)
+{
+    const cm_conv *c = &p->as.qconv.conv;
+    const char *why = cm_qconv_reject(p, runs_of(c));
+    if (!why && c->groups > 1 && c->c_in == c->groups && c->c_out / c->groups < 2)
+        return "depthwise";
+    return why;
+}
+
+static const char *reject_dots(const cm_problem *p)
+{
+    return cm_cpu_info()->vnni ? reject(p) : "the CPU has no VNNI";
 }
 
 /* The weights of one group. */
@@ -122,7 +122,7 @@ typedef struct {
     int32_t x_zero;
     int64_t block_lines, block_pixels; /* output pixels of a task: lines, or part of a line */
     int64_t line_blocks, pixel_blocks; /* tasks of an image, for each group */
-    int64_t offsets[CM_QCONV_MOST_TAPS];
+    int64_t offsets[CM_QCONV_MOST_RUNS];
 } job;
 
 static char *table_of(const job *j, int64_t group)

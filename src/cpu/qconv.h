@@ -8,10 +8,10 @@
 
 #include "cpu/qmatmul.h"
 
-enum { CM_QCONV_MOST_TAPS = 512 };
+enum { CM_QCONV_MOST_RUNS = 512 };
 
-/* Why no tactic takes it, or NULL. */
-const char *cm_qconv_reject(const cm_problem *p);
+/* Why no tactic takes it, or NULL; `runs`: of adjacent elements under an output pixel, each with an offset. */
+const char *cm_qconv_reject(const cm_problem *p, int64_t runs);
 
 /* The input of one image as kernels read it, and the output where it is made: with the channels innermost,
  * padded, elements in a form of cm_qrow_form. */

@@ -25,7 +25,7 @@ const char *cm_cpu_qconv_depthwise_reject(const cm_problem *p)
     const cm_conv *c = &p->as.qconv.conv;
     if (c->groups != c->c_in || c->groups != c->c_out)
         return "not one filter for each channel";
-    return cm_qconv_reject(p);
+    return cm_qconv_reject(p, taps_of(c));
 }
 
 static cm_qconv_images images_of(const cm_problem *p)
@@ -86,7 +86,7 @@ typedef struct {
     cm_qconv_images images;
     const uint8_t *x;
     cm_qfinish finish;
-    int64_t offsets[CM_QCONV_MOST_TAPS];
+    int64_t offsets[CM_QCONV_MOST_RUNS];
 } job;
 
 /* Lines of the output. */

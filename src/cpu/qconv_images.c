@@ -7,7 +7,7 @@
 #include "cpu/cpu.h"
 #include "cpu/qconv.h"
 
-const char *cm_qconv_reject(const cm_problem *p)
+const char *cm_qconv_reject(const cm_problem *p, int64_t runs)
 {
     const cm_qconv *q = &p->as.qconv;
     const cm_conv *c = &q->conv;
@@ -22,8 +22,8 @@ const char *cm_qconv_reject(const cm_problem *p)
         return "the weights' zero point is not constant";
     if (q->strided)
         return "an activation is neither row-major nor channels-last";
-    if (c->kernel[0] * c->kernel[1] * c->kernel[2] > CM_QCONV_MOST_TAPS)
-        return "the kernel has too many taps";
+    if (runs > CM_QCONV_MOST_RUNS)
+        return "the kernel has too many rows, or taps that are apart";
     if (c->c_in / c->groups * c->kernel[0] * c->kernel[1] * c->kernel[2] > CM_QGEMM_MOST_K)
         return "sums might pass 32 bits";
     return NULL;

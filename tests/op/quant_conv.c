@@ -21,6 +21,8 @@ static const conv_case cases[] = {
     {"[2,5,17]", "[7,5,3]", 7, "pads=[2,0]"},
     {"[1,2,4,5,6]", "[3,2,2,3,3]", 3, "pads=[0,1,1,1,1,1]"},
     {"[1,9,6,6]", "[4,9,2,2]", 4, "auto_pad=\"SAME_UPPER\""},
+    {"[1,3,50,47]", "[5,3,24,23]", 5, "strides=[24,23]"}, /* patches */
+    {"[1,2,9,40]", "[3,2,3,40]", 3, "pads=[1,3,1,3]"},
 };
 
 static void check(const char *text, const char *x_type)

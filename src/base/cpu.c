@@ -107,6 +107,7 @@ static void probe(void)
     info.vnni = info.isa >= CM_ISA_AVX512 ? cpuinfo_has_x86_avx512vnni()
                                           : info.isa == CM_ISA_AVX2 && has_avx_vnni();
     info.bf16 = info.isa >= CM_ISA_AVX512 && cpuinfo_has_x86_avx512bf16();
+    info.vbmi = info.isa >= CM_ISA_AVX512 && cpuinfo_has_x86_avx512vbmi();
     info.adds_beside = adds_beside();
     info.cores = (int)cpuinfo_get_cores_count();
     info.threads = (int)cpuinfo_get_processors_count();

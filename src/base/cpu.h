@@ -14,6 +14,7 @@ typedef struct cm_cpu {
     char name[64];
     cm_isa isa;            /* the highest level that the CPU and the OS support */
     bool vnni, bf16, f16c; /* extras inside a level: INT8 and BF16 dot products, conversions */
+    bool vbmi;             /* and bytes looked up */
     bool adds_beside;   /* has as many units that add as units that multiply and add, beside them */
     int cores, threads; /* of the machine */
     int64_t l1d_bytes, l2_bytes, l3_bytes; /* of one cache; 0: unknown */

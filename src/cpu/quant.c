@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/size.h"
 #include "cpu/cpu.h"
 #include "cpu/quant_pool.h"
@@ -217,13 +218,17 @@ static void run_dynamic(const cm_run *r)
         *(uint8_t *)r->out[2] = (uint8_t)z;
 }
 
+static cm_lookup_fn *lookup_of(int level)
+{
+    bool wide = level >= CM_ISA_AVX512 && cm_cpu_info()->vbmi;
+    return wide ? cm_cpu_lookup__avx512 : cm_cpu_lookup__generic;
+}
+
 static void look_up(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
-    const uint8_t *x = (const uint8_t *)j->x, *table = j->q->table;
-    uint8_t *y = (uint8_t *)j->y;
-    for (int64_t i = begin; i < end; i++)
-        y[i] = table[x[i]];
+    lookup_of(j->level)((const uint8_t *)j->x + begin, end - begin, j->q->table,
+                        (uint8_t *)j->y + begin);
 }
 
 typedef struct {
@@ -231,6 +236,7 @@ typedef struct {
     int axis;
     const uint8_t *from, *table;
     uint8_t *to;
+    cm_lookup_fn *look_up;
 } concat_job;
 
 /* Runs of a piece. */
@@ -250,8 +256,7 @@ static void concat_runs(void *arg, int64_t begin, int64_t end)
             from += i * m->from[d];
             to += i * m->to[d];
         }
-        for (int64_t i = 0; i < m->dims[j->axis]; i++)
-            to[i] = j->table[from[i]];
+        j->look_up(from, m->dims[j->axis], j->table, to);
     }
 }
 
@@ -260,8 +265,12 @@ static void run_concat(const cm_run *r)
     const cm_move *m = &r->p->as.quantise.move;
     for (int i = 0; i < m->n_pieces; i++) {
         const cm_move_piece *piece = &m->pieces[i];
-        concat_job j = {piece, run_axis(piece), r->in[piece->input],
-                        r->p->as.quantise.table + 256 * i, r->out[0]};
+        concat_job j = {piece,
+                        run_axis(piece),
+                        r->in[piece->input],
+                        r->p->as.quantise.table + 256 * i,
+                        r->out[0],
+                        lookup_of(r->p->target.level)};
         int64_t run = piece->dims[j.axis], elems = cm_dims_product(piece->dims, 0, piece->rank);
         if (elems > 0)
             cm_parallel(r->threads, elems / run, GRAIN / run + 1, concat_runs, &j);
@@ -341,7 +350,7 @@ static cm_status run(const cm_run *r)
         run_dynamic(r);
         break;
     case CM_QUANTISE_TABLE: {
-        job j = {.q = q, .x = r->in[0], .y = r->out[0]};
+        job j = {.q = q, .level = r->p->target.level, .x = r->in[0], .y = r->out[0]};
         cm_parallel(r->threads, cm_tensor_elems(r->p->out[0]), GRAIN, look_up, &j);
         break;
     }

@@ -28,6 +28,11 @@ typedef struct cm_qbinary {
 } cm_qbinary;
 typedef void cm_qbinary_fn(const cm_qbinary *q, int64_t n);
 
+/* y = table[x], 256 entries. */
+typedef void cm_lookup_fn(const uint8_t *x, int64_t n, const uint8_t *table, uint8_t *y);
+cm_lookup_fn cm_cpu_lookup__generic;
+cm_lookup_fn cm_cpu_lookup__avx512; /* for CPUs with VBMI */
+
 #define CM_QUANT_KERNELS(level)                                                                    \
     cm_quantise_fn cm_cpu_quantise__##level;                                                       \
     cm_dequantise_fn cm_cpu_dequantise__##level;                                                   \

@@ -26,6 +26,7 @@
     X(control_fold, CLEAN, false, 0, "constants that all this made")                               \
     X(control_identity, CLEAN, true, 0, "and what does nothing now")                               \
     X(drop_qdq, CLEAN, true, 0, "quantised values are moved as they are")                          \
+    X(fuse_lookup, CLEAN, false, 0, "functions of a byte as a table")                              \
     X(fuse_qdq, CLEAN, false, 1e-6, "and computed with as integers")                               \
     X(qdq_dce, CLEAN, true, 0, "what stood around them")                                           \
     X(expand_fused, CLEAN, false, 1e-6, "fused products as plain nodes")                           \

@@ -118,6 +118,10 @@ static void on_bytes(void **state)
         {"x: i8[300]\n@s = f32[] {0.05}\n@z = i8[] {12}\n@t = f32[] {0.04}\n@u = i8[] {-30}\n"
          "y = com.microsoft.QLinearLeakyRelu(x, @s, @z, @t, @u) {alpha=0.1}\nreturn y\n",
          0, 1, 0},
+        {"x: u8[3,333]\n@t = i8[256] random 3\ny = cameo.Lookup(x, @t)\nreturn y\n", 0, 1, 0},
+        {"x: i8[2,8,3,5]\n@t = u8[256] random 4\ny = cameo.Lookup(x, @t)\nreturn y\n", 0, 1, 0},
+        {"x: i8[64]\n@t = i8[256] random 5\ny = cameo.Lookup(x, @t)\nreturn y\n", 0, 1, 0},
+        {"x: u8[0,3]\n@t = u8[256] random 6\ny = cameo.Lookup(x, @t)\nreturn y\n", 0, 1, 0},
     };
     check_all(cases, CM_COUNT(cases));
 }

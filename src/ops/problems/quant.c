@@ -11,6 +11,7 @@ FILL(quantise)
 FILL(quantise_dynamic)
 FILL(quantised_binary)
 FILL(quantised_table)
+FILL(lookup)
 FILL(quantised_pool)
 FILL(quantised_concat)
 FILL(pool)
@@ -154,6 +155,14 @@ bool cm_problem_quantised_table(cm_arena *arena, const cm_op *op, const void *at
     p->as.quantise = (cm_quantise){.kind = CM_QUANTISE_TABLE, .extent = 1, .table = table};
     return table && cm_problem_wants(p, 0) &&
            make_table(arena, op, attr, p->in, p->n_in, 0, 1, 0, table);
+}
+
+bool cm_problem_lookup(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p)
+{
+    (void)arena, (void)op, (void)attr;
+    const cm_tensor *table = p->in[1];
+    p->as.quantise = (cm_quantise){.kind = CM_QUANTISE_TABLE, .extent = 1, .table = table->data};
+    return cm_problem_wants(p, 0) && table->data && cm_tensor_is_dense(table);
 }
 
 /* Parameters of one element each, scales of float32. */

@@ -24,6 +24,8 @@ static const cm_tactic rows[] = {
     CM_ROW(conv_planes_f32, GENERIC, ALL(conv_planes_f32)),
     CM_ROW(conv_transposed_apart_f32, GENERIC, ALL(conv_transposed_apart_f32)),
     CM_ROW(conv_transposed_f32, GENERIC, ALL(conv_transposed_f32)),
+    CM_ROW(conv_transposed_turned_f32, GENERIC, ALL(conv_transposed_turned_f32),
+           CM_HAS_KNOBS(conv_transposed_turned_f32)),
     CM_ROW(conv_amx_lines, AMX, ALL(conv_amx_lines)),
     CM_ROW(conv_amx, AMX, ALL(conv_amx)),
     CM_ROW(conv_bf16, AVX512, ALL(conv_bf16)),

@@ -26,6 +26,7 @@ CONV_TACTIC(conv_pairs_f32);
 CONV_TACTIC(conv_planes_f32);
 CONV_TACTIC(conv_transposed_f32);
 CONV_TACTIC(conv_transposed_apart_f32);
+CONV_TACTIC(conv_transposed_turned_f32);
 CONV_TACTIC(conv_amx_lines);
 CONV_TACTIC(conv_amx);
 CONV_TACTIC(conv_bf16);
@@ -47,6 +48,7 @@ CM_TACTIC_KNOBS(conv_winograd_f4);
 CM_TACTIC_KNOBS(conv_winograd_f6);
 CM_TACTIC_KNOBS(conv_winograd_f2);
 CM_TACTIC_KNOBS(conv_lines_f32);
+CM_TACTIC_KNOBS(conv_transposed_turned_f32);
 CM_TACTIC_KNOBS(conv_half);
 
 CM_TACTIC_BAND(conv_depthwise_f32);

@@ -56,6 +56,17 @@ bool cm_tensor_bytes(const cm_tensor *t, size_t *out)
     return cm_mul((size_t)n, cm_dtype_size(t->dtype), out);
 }
 
+void cm_set_channels_last(cm_tensor *t)
+{
+    int64_t step = t->dims[1];
+    t->strides[1] = 1;
+    for (int a = t->rank - 1; a >= 2; a--) {
+        t->strides[a] = step;
+        step *= t->dims[a];
+    }
+    t->strides[0] = step;
+}
+
 bool cm_tensor_is_dense(const cm_tensor *t)
 {
     int64_t run = 1;

@@ -119,17 +119,6 @@ bool cm_is_channels_last(const cm_tensor *t)
     return true;
 }
 
-void cm_set_channels_last(cm_tensor *t)
-{
-    int64_t step = t->dims[1];
-    t->strides[1] = 1;
-    for (int a = t->rank - 1; a >= 2; a--) {
-        t->strides[a] = step;
-        step *= t->dims[a];
-    }
-    t->strides[0] = step;
-}
-
 /* Both shapes are cut into groups of axes with the same number of elements; inside a group the input must
  * be dense. */
 bool cm_view_strides(const cm_tensor *in, cm_tensor *out)

@@ -118,7 +118,6 @@ void cm_refresh_constants(struct cm_context *c);
 /* Strides of `out`, whose dims are set, as a view of `in`; false: elements must move. */
 bool cm_view_strides(const cm_tensor *in, cm_tensor *out);
 bool cm_is_channels_last(const cm_tensor *t);
-void cm_set_channels_last(cm_tensor *t);
 
 /* prepare.c: everything about steps that the inputs' shapes tell. */
 cm_status cm_prepare(cm_ctx *cx, struct cm_context *c) CM_MUST_USE;

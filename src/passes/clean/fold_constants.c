@@ -9,6 +9,7 @@
  * what it is made from by more than GROWTH bytes stays a node, so that a plan is not inflated to save
  * nothing (an Expand of a scalar costs less to run than to load). Arithmetic on such large values is done when the
  * first node is met that cannot be folded: weights made by a formula become weights, what was between is forgotten.
+ * So do weights that are stored in fewer bits, where only products and convolutions read them.
  * A large matrix that others read as it is (an embedding that the last product reads transposed) is not kept both ways:
  * products take it as it is (absorb_transpose). Where a size became a number by it, all types are inferred anew and it is
  * done again: shapes that are computed from that size are numbers too.
@@ -276,11 +277,23 @@ static cm_status infer_again(cm_rewriter *rw, cm_node *n, bool *learned)
 
 /* ---- Large values --------------------------------------------------------------------------- */
 
+/* Weights that were stored in fewer bits: products would have them dequantised in every run, in as much memory. */
+static bool makes_weights(const cm_node *n)
+{
+    if (!cm_is(n, CM_OP_DEQUANTIZE_LINEAR))
+        return false;
+    for (const cm_use *u = n->out[0]->uses; u; u = u->next)
+        if (!cm_is(u->node, CM_OP_MATMUL) && !cm_is(u->node, CM_OP_GEMM) &&
+            !cm_is(u->node, CM_OP_CONV) && !cm_is(u->node, CM_OP_CONV_TRANSPOSE))
+            return false;
+    return true;
+}
+
 /* Note n as known when all it reads is. */
 static void note_late(late_list *late, cm_node *n)
 {
     enum { MOST_BYTES = 1 << 30 };
-    bool computes = (n->op->traits & CM_ELTWISE) != 0;
+    bool computes = (n->op->traits & CM_ELTWISE) || makes_weights(n);
     if (!(n->op->traits & CM_PURE) || !n->op->family->eval || n->n_subs || n->n_out != 1 ||
         n->out[0]->type.kind != CM_TENSOR || n->out[0]->type.dtype == CM_STR ||
         result_bytes(n) > MOST_BYTES || is_quantised_weight(n))

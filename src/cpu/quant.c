@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "cpu/cpu.h"
 #include "cpu/quant_pool.h"
+#include "cpu/quant_softmax.h"
 
 enum { GRAIN = 16 * 1024 };
 
@@ -101,6 +102,8 @@ static const char *reject(const cm_problem *p)
         return reject_concat(p);
     if (q->kind == CM_QUANTISE_AVERAGE || q->kind == CM_QUANTISE_GLOBAL_AVERAGE)
         return cm_quantise_pool_reject(p);
+    if (q->kind == CM_QUANTISE_SOFTMAX)
+        return "a softmax";
     const cm_tensor *x = p->in[0], *y = p->out[0];
     if (q->block)
         return "parameters of blocks";
@@ -378,6 +381,11 @@ static const cm_tactic rows[] = {
      .cost = cost,
      .workspace = workspace,
      .run = run},
+    {.name = "quantise_softmax",
+     .level = CM_ISA_GENERIC,
+     .reject = cm_quantise_softmax_reject,
+     .cost = cm_quantise_softmax_cost,
+     .run = cm_quantise_softmax_run},
 };
 
 const cm_cpu_table cm_cpu_quantise = {rows, CM_COUNT(rows)};

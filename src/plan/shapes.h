@@ -308,10 +308,12 @@ typedef enum {
     CM_QUANTISE_AVERAGE,        /* means of windows: real numbers from bytes, their mean, a byte */
     CM_QUANTISE_GLOBAL_AVERAGE, /* exact sums, then one factor */
     CM_QUANTISE_CONCAT,         /* pieces, each through a table */
+    CM_QUANTISE_SOFTMAX,        /* of rows: real numbers from bytes, their softmax, bytes */
 } cm_quantise_kind;
 
 /* Between real numbers and bytes, and on bytes. Parameters run along an axis: element (o, a, i) has
- * parameter a; extent 1: one for all. With a block they are a tensor: element (o, a, i) has parameter (o, a / block, i). */
+ * parameter a; extent 1: one for all. With a block they are a tensor: element (o, a, i) has parameter (o, a / block, i).
+ * SOFTMAX: `outer` rows of `extent` elements. */
 typedef struct cm_quantise {
     cm_quantise_kind kind;
     int64_t outer, extent, inner, block;
@@ -319,7 +321,8 @@ typedef struct cm_quantise {
     const uint8_t *table; /* TABLE: 256; CONCAT: so many for each piece */
     cm_pool pool;         /* AVERAGE, GLOBAL_AVERAGE */
     bool channels_last;   /* of the pool's input and output */
-    int y_scale, y_zero;  /* AVERAGE, GLOBAL_AVERAGE: inputs */
+    int y_scale, y_zero;  /* AVERAGE, GLOBAL_AVERAGE, SOFTMAX: inputs */
+    bool adjacent;        /* SOFTMAX: a row's elements are, and rows, in both operands alike */
     cm_move move;         /* CONCAT */
     int rank;             /* ADD, MUL: of the output's loops */
     int64_t dims[CM_MAX_RANK];

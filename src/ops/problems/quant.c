@@ -1,4 +1,4 @@
-/* quant.c -- QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear and elementwise operators on bytes.
+/* quant.c -- QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear and operators on bytes.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/size.h"
 #include "ops/eval.h"
@@ -14,6 +14,7 @@ FILL(quantised_table)
 FILL(lookup)
 FILL(quantised_pool)
 FILL(quantised_concat)
+FILL(quantised_softmax)
 FILL(pool)
 FILL(pool_global)
 #undef FILL
@@ -233,5 +234,53 @@ bool cm_problem_quantised_concat(cm_arena *arena, const cm_op *op, const void *a
                                    .extent = 1,
                                    .table = tables,
                                    .move = {.n_pieces = n, .pieces = pieces}};
+    return true;
+}
+
+/* Do the elements along axes [first, end) lie side by side, in whatever order of these axes? */
+static bool side_by_side(const cm_tensor *t, int first, int end)
+{
+    int64_t reach = 1;
+    for (int d = first; d < end; d++) {
+        if (t->dims[d] > 1 && t->strides[d] <= 0)
+            return false;
+        reach += (t->dims[d] - 1) * t->strides[d];
+    }
+    return reach == cm_dims_product(t->dims, first, end);
+}
+
+static bool same_strides(const cm_tensor *a, const cm_tensor *b)
+{
+    for (int d = 0; d < a->rank; d++)
+        if (a->dims[d] > 1 && a->strides[d] != b->strides[d])
+            return false;
+    return true;
+}
+
+/* Rows run along one axis, before opset 13 along all from there on. A row that lies side by side within a tensor
+ * that does begins at a multiple of its length. */
+bool cm_problem_quantised_softmax(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p)
+{
+    static const int scales[] = {1, 3}, zeros[] = {2, 4};
+    (void)arena;
+    if (!cm_problem_wants(p, 0) || !plain_params(p, scales, zeros, 2))
+        return false;
+    const cm_tensor *x = p->in[0];
+    int64_t axis = cm_attr_int(op, attr, "axis"), n = cm_tensor_elems(x);
+    int first = (int)(axis < 0 ? axis + x->rank : axis);
+    int end = cm_attr_int(op, attr, "opset") < 13 ? x->rank : first + 1;
+    if (x->rank == 0)
+        first = end = 0;
+    int64_t cols = cm_dims_product(x->dims, first, end);
+    p->as.quantise = (cm_quantise){.kind = CM_QUANTISE_SOFTMAX,
+                                   .outer = n > 0 ? n / cols : 0,
+                                   .extent = cols,
+                                   .inner = 1,
+                                   .scale = 1,
+                                   .zero = cm_problem_has(p, 2) ? 2 : -1,
+                                   .y_scale = 3,
+                                   .y_zero = cm_problem_has(p, 4) ? 4 : -1};
+    p->as.quantise.adjacent = n == 0 || (side_by_side(x, first, end) &&
+                                         side_by_side(x, 0, x->rank) && same_strides(x, p->out[0]));
     return true;
 }

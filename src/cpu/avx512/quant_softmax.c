@@ -1,0 +1,3 @@
+/* quant_softmax.c -- softmax of bytes for avx512.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/simd/quant_softmax.h"

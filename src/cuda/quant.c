@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/nest.h"
 #include "cuda/quant_any.h"
+#include "cuda/quant_softmax.h"
 #include "cuda/tactics.h"
 
 #include <stdio.h>
@@ -75,7 +76,7 @@ static const char *reject(const cm_problem *p)
     case CM_QUANTISE_MUL:
         return is_byte(y->dtype) ? NULL : "elements are not bytes";
     default:
-        return "pools and joins of bytes";
+        return "pools, joins and softmax of bytes";
     }
 }
 
@@ -243,5 +244,11 @@ const cm_tactic cm_cuda_quant_tactics[] = {
      .ready = cm_cuda_quant_any_ready,
      .run = cm_cuda_quant_any_run,
      .parts = true},
+    {.name = "cuda_quantise_softmax",
+     .level = 750,
+     .reject = cm_cuda_quant_softmax_reject,
+     .cost = cm_cuda_quant_softmax_cost,
+     .ready = cm_cuda_quant_softmax_ready,
+     .run = cm_cuda_quant_softmax_run},
 };
 const int cm_cuda_quant_count = CM_COUNT(cm_cuda_quant_tactics);

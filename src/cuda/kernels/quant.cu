@@ -7,13 +7,7 @@
 #include "elements.cuh"
 #define WIDE 1
 #include "nest.cuh"
-
-DEVICE BYTE to_byte(float x, float zero)
-{
-    const float lo = (BYTE)-1 < 0 ? -128.0f : 0.0f, hi = (BYTE)-1 < 0 ? 127.0f : 255.0f;
-    float v = __fadd_rn(rint(x), zero);
-    return (BYTE)(int)(v > lo ? (v < hi ? v : hi) : lo);
-}
+#include "quant_byte.cuh"
 
 struct conversion {
     const void *x;

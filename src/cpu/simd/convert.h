@@ -47,6 +47,12 @@ VINLINE void store_narrow(uint16_t *y, int64_t stride, const float *x, int64_t n
                 y[i] = (float)x[i];                                                                \
             return;                                                                                \
         }                                                                                          \
+        if (stride == 0 && n > 0) {                                                                \
+            const float one = (float)x[0];                                                         \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                y[i] = one;                                                                        \
+            return;                                                                                \
+        }                                                                                          \
         for (int64_t i = 0; i < n; i++)                                                            \
             y[i] = (float)x[i * stride];                                                           \
     }

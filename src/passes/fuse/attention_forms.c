@@ -5,8 +5,8 @@
  *     y, pk, pv = cameo.Attention(q, k, v, _, mask, past_k, past_v) {q_num_heads=8, ...}
  *
  * and com.microsoft.MultiHeadAttention likewise, a constant bias of its projections as Adds before. For a plan only, since these
- * are more nodes, but have kernels: of com.microsoft.Attention the projection becomes a product of its own, its past and present are
- * taken apart and put together; of both a mask of keys (or how many of each batch are valid) becomes a bias.
+ * are more nodes, but have kernels: of com.microsoft.Attention and QAttention the projection becomes a product of its own, past and
+ * present are taken apart and put together; of both a mask of keys (or how many of each batch are valid) becomes a bias.
  * A mask of bools stays a mask, any other is a bias. Left alone: caches that are written in
  * place, scores as an output (scores_apart.c), packed operands. Causality counts from the first
  * query there and from the last here, which is the same where as many keys as queries are fresh; else, for windows, and for how many keys
@@ -37,8 +37,10 @@ typedef struct {
     /* com.microsoft: keys where `keep` ([batch, keys]) is 0, or which are not among the first `keep` ([batch]), lose `filter` */
     cm_value *keep;
     double filter;
-    /* com.microsoft.Attention: q, k and v are columns of x * weights; keys and values of the past one behind the other */
+    /* com.microsoft.Attention: q, k and v are columns of x * weights; keys and values of the past one behind the other. QAttention: x
+     * and weights are of bytes. */
     cm_value *x, *weights, *past;
+    bool quantised;
 } form;
 
 static cm_value *input(const cm_node *n, int i)
@@ -199,7 +201,7 @@ static bool read_multi_head(const cm_node *n, form *f)
 static bool read_columns(const cm_node *n, form *f)
 {
     int64_t columns, hidden[3];
-    cm_ints sizes = cm_int_list(n, "qkv_hidden_sizes");
+    cm_ints sizes = f->quantised ? (cm_ints){0} : cm_int_list(n, "qkv_hidden_sizes");
     if (!read_size(f->weights, 1, &columns) || (sizes.n && sizes.n != 3) || f->heads < 1)
         return false;
     for (int i = 0; i < 3; i++)
@@ -214,7 +216,7 @@ static bool read_columns(const cm_node *n, form *f)
 static bool take_past(const cm_node *n, form *f)
 {
     bool present = n->n_out > 1 && n->out[1];
-    f->past = input(n, 4);
+    f->past = input(n, f->quantised ? 8 : 4);
     if (!f->past && !present)
         return true;
     return f->size == f->v_size && (!f->past || cm_rank(f->past) == 5);
@@ -222,20 +224,22 @@ static bool take_past(const cm_node *n, form *f)
 
 static bool read_projected(const cm_node *n, form *f)
 {
+    f->quantised = cm_is(n, CM_OP_MS_QATTENTION);
     f->x = input(n, 0);
     f->weights = input(n, 1);
-    f->in[3] = input(n, 5);
+    f->in[3] = f->quantised ? NULL : input(n, 5);
     f->heads = f->kv_heads = cm_int(n, "num_heads");
     f->projection_bias = input(n, 2);
     f->causal = cm_int(n, "unidirectional") != 0;
-    if (input(n, 6) || cm_int(n, "past_present_share_buffer") || cm_rank(f->x) != 3 ||
-        !cm_is_float(f->x) || cm_rank(f->weights) != 2 || !read_columns(n, f) || !take_past(n, f))
+    if ((!f->quantised && (input(n, 6) || !cm_is_float(f->x))) ||
+        cm_int(n, "past_present_share_buffer") || cm_rank(f->x) != 3 || cm_rank(f->weights) != 2 ||
+        !read_columns(n, f) || !take_past(n, f))
         return false;
     if (f->in[3] && (cm_rank(f->in[3]) != 4 || f->in[3]->type.dims[3] != total_of(n->network, f)))
         return false;
     double scale = cm_attr_has(n->op->attrs, n->attr, "scale") ? cm_float(n, "scale") : 0;
     f->scale = scale != 0 ? scale : 1 / sqrt((double)f->size);
-    return take_keep(n, f, input(n, 3), f->x->type.dims[0]);
+    return take_keep(n, f, input(n, f->quantised ? 5 : 3), f->x->type.dims[0]);
 }
 
 /* ---- Rewriting ------------------------------------------------------------------------------ */
@@ -272,14 +276,26 @@ static cm_status take_half(cm_rewriter *rw, cm_node *n, const form *f, int64_t h
     return CM_OK;
 }
 
+/* The product that queries, keys and values are columns of. */
+static cm_status multiply(cm_rewriter *rw, cm_node *n, const form *f, cm_node **out)
+{
+    if (f->quantised) {
+        cm_value *in[] = {f->x,        f->weights,  input(n, 3),       input(n, 4),
+                          input(n, 6), input(n, 7), f->projection_bias};
+        return cm_make(rw, n, CM_OP_MS_MATMUL_INTEGER_TO_FLOAT, n, in, CM_COUNT(in), 1, out);
+    }
+    CM_TRY(cm_make(rw, n, CM_OP_MATMUL, n, (cm_value *[]){f->x, f->weights}, 2, 1, out));
+    if (!f->projection_bias)
+        return CM_OK;
+    cm_value *in[] = {(*out)->out[0], f->projection_bias};
+    return cm_make(rw, n, CM_OP_ADD, n, in, 2, 1, out);
+}
+
 /* Queries, keys and values side by side, and what came before. */
 static cm_status project(cm_rewriter *rw, cm_node *n, form *f)
 {
     cm_node *m;
-    CM_TRY(cm_make(rw, n, CM_OP_MATMUL, n, (cm_value *[]){f->x, f->weights}, 2, 1, &m));
-    if (f->projection_bias)
-        CM_TRY(
-            cm_make(rw, n, CM_OP_ADD, n, (cm_value *[]){m->out[0], f->projection_bias}, 2, 1, &m));
+    CM_TRY(multiply(rw, n, f, &m));
     for (int i = 0; i < 3; i++)
         f->in[i] = m->out[0];
     for (int i = 0; f->past && i < 2; i++)
@@ -553,6 +569,7 @@ CM_PASS(attention_forms)
         bool fits = cm_is(n, CM_OP_ATTENTION)                 ? read_attention(n, &f)
                     : cm_is(n, CM_OP_MS_MULTI_HEAD_ATTENTION) ? read_multi_head(n, &f)
                     : cm_is(n, CM_OP_MS_ATTENTION)            ? read_projected(n, &f)
+                    : cm_is(n, CM_OP_MS_QATTENTION)           ? read_projected(n, &f)
                                                               : false;
         bool more = f.x || f.keep || f.by_nodes ||
                     (f.cached && f.projection_bias); /* nodes, which plans want */

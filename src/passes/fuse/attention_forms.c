@@ -161,7 +161,21 @@ static bool read_attention(const cm_node *n, form *f)
     return take_mask(n->network, f, input(n, 3)) && take_lengths(n->network, f, input(n, 6));
 }
 
-/* com.microsoft's mask of keys, which every key has a place in. */
+/* May v have a column for every key? What is no number is taken at the operator's word. */
+static bool covers_keys(const cm_value *v, int axis, cm_dim total)
+{
+    cm_dim d = v->type.dims[axis];
+    return d == total || !cm_dim_is_size(d) || !cm_dim_is_size(total);
+}
+
+/* com.microsoft's: a number for each query and key. */
+static bool take_bias(const cm_node *n, form *f, cm_value *bias)
+{
+    f->in[3] = bias;
+    return !bias || (cm_rank(bias) == 4 && covers_keys(bias, 3, total_of(n->network, f)));
+}
+
+/* com.microsoft's mask of keys, which every key has a place in; or one column, which changes nothing, as it is the same for all. */
 static bool take_keep(const cm_node *n, form *f, cm_value *keep, cm_dim batch)
 {
     cm_dim total = total_of(n->network, f);
@@ -173,7 +187,7 @@ static bool take_keep(const cm_node *n, form *f, cm_value *keep, cm_dim batch)
         return false;
     if (cm_rank(keep) == 1) /* longer ones have beginnings too */
         return keep->type.dims[0] == batch && (cm_dim_is_size(total) || f->x) && !f->past;
-    return cm_rank(keep) == 2 && keep->type.dims[1] == total && total != 1;
+    return cm_rank(keep) == 2 && covers_keys(keep, 1, total) && total != 1;
 }
 
 static bool read_multi_head(const cm_node *n, form *f)
@@ -193,8 +207,7 @@ static bool read_multi_head(const cm_node *n, form *f)
         return false;
     double scale = cm_attr_has(n->op->attrs, n->attr, "scale") ? cm_float(n, "scale") : 0;
     f->scale = scale != 0 ? scale : 1 / sqrt((double)f->size);
-    return take_mask(n->network, f, input(n, 5)) &&
-           take_keep(n, f, input(n, 4), f->in[0]->type.dims[0]);
+    return take_bias(n, f, input(n, 5)) && take_keep(n, f, input(n, 4), f->in[0]->type.dims[0]);
 }
 
 /* Sizes of heads among the columns of the weights. */
@@ -227,7 +240,6 @@ static bool read_projected(const cm_node *n, form *f)
     f->quantised = cm_is(n, CM_OP_MS_QATTENTION);
     f->x = input(n, 0);
     f->weights = input(n, 1);
-    f->in[3] = f->quantised ? NULL : input(n, 5);
     f->heads = f->kv_heads = cm_int(n, "num_heads");
     f->projection_bias = input(n, 2);
     f->causal = cm_int(n, "unidirectional") != 0;
@@ -235,7 +247,7 @@ static bool read_projected(const cm_node *n, form *f)
         cm_int(n, "past_present_share_buffer") || cm_rank(f->x) != 3 || cm_rank(f->weights) != 2 ||
         !read_columns(n, f) || !take_past(n, f))
         return false;
-    if (f->in[3] && (cm_rank(f->in[3]) != 4 || f->in[3]->type.dims[3] != total_of(n->network, f)))
+    if (!take_bias(n, f, f->quantised ? NULL : input(n, 5)))
         return false;
     double scale = cm_attr_has(n->op->attrs, n->attr, "scale") ? cm_float(n, "scale") : 0;
     f->scale = scale != 0 ? scale : 1 / sqrt((double)f->size);

@@ -36,7 +36,8 @@ typedef struct cm_cpu_table {
     X(QMATMUL, cm_cpu_qmatmul)                                                                     \
     X(QCONV, cm_cpu_qconv)                                                                         \
     X(SORT, cm_cpu_sort)                                                                           \
-    X(ROTARY, cm_cpu_rotary)
+    X(ROTARY, cm_cpu_rotary)                                                                       \
+    X(SAMPLE, cm_cpu_sample)
 /* clang-format on */
 
 #define X(kind, table) extern const cm_cpu_table table;

@@ -22,6 +22,7 @@ static const cm_tactic rows[] = {
     CM_ROW(conv_shifted_f32, GENERIC, CM_HAS_WORKSPACE(conv_shifted_f32),
            CM_HAS_PACK(conv_planes_f32)),
     CM_ROW(conv_planes_f32, GENERIC, ALL(conv_planes_f32)),
+    CM_ROW(conv_transposed_depthwise_f32, GENERIC, ALL(conv_transposed_depthwise_f32)),
     CM_ROW(conv_transposed_apart_f32, GENERIC, ALL(conv_transposed_apart_f32)),
     CM_ROW(conv_transposed_f32, GENERIC, ALL(conv_transposed_f32)),
     CM_ROW(conv_transposed_turned_f32, GENERIC, ALL(conv_transposed_turned_f32),

@@ -27,6 +27,7 @@ CONV_TACTIC(conv_planes_f32);
 CONV_TACTIC(conv_transposed_f32);
 CONV_TACTIC(conv_transposed_apart_f32);
 CONV_TACTIC(conv_transposed_turned_f32);
+CONV_TACTIC(conv_transposed_depthwise_f32);
 CONV_TACTIC(conv_amx_lines);
 CONV_TACTIC(conv_amx);
 CONV_TACTIC(conv_bf16);

@@ -1,14 +1,14 @@
 /* conv_transposed_turned.c -- transposed convolutions of row-major activations: turned around, done, turned back.
  * SPDX-License-Identifier: Apache-2.0
  *
- * For where an activation is pinned to its order, as a network's inputs and outputs are. The work is done by conv_transposed_apart.c
- * or conv_transposed.c on copies in the workspace with the channels innermost; the epilogue is done where the results belong. */
+ * For where an activation is pinned to its order, as a network's inputs and outputs are. The work is done by conv_transposed_apart.c,
+ * conv_transposed_depthwise.c or conv_transposed.c on copies in the workspace with the channels innermost; the epilogue is done where the results belong. */
 #include "base/size.h"
 #include "cpu/conv.h"
 #include "cpu/copy.h"
 
 /* Knob 0 says by which: how weights are packed hangs on it. */
-enum { BY_WINDOWS_APART, BY_PIXELS };
+enum { BY_WINDOWS_APART, BY_CHANNELS, BY_PIXELS };
 
 static const struct {
     const char *(*reject)(const cm_problem *p);
@@ -25,6 +25,12 @@ static const struct {
                           cm_cpu_conv_transposed_apart_f32_pack_bytes,
                           cm_cpu_conv_transposed_apart_f32_pack,
                           cm_cpu_conv_transposed_apart_f32_run},
+    [BY_CHANNELS] = {cm_cpu_conv_transposed_depthwise_f32_reject,
+                     cm_cpu_conv_transposed_depthwise_f32_cost,
+                     cm_cpu_conv_transposed_depthwise_f32_workspace,
+                     cm_cpu_conv_transposed_depthwise_f32_pack_bytes,
+                     cm_cpu_conv_transposed_depthwise_f32_pack,
+                     cm_cpu_conv_transposed_depthwise_f32_run},
     [BY_PIXELS] = {cm_cpu_conv_transposed_f32_reject, cm_cpu_conv_transposed_f32_cost,
                    cm_cpu_conv_transposed_f32_workspace, cm_cpu_conv_transposed_f32_pack_bytes,
                    cm_cpu_conv_transposed_f32_pack, cm_cpu_conv_transposed_f32_run},
@@ -83,7 +89,10 @@ int cm_cpu_conv_transposed_turned_f32_knobs(const cm_problem *p, cm_knobs *out)
 {
     turned t;
     turn(p, &t);
-    out[0] = (cm_knobs){{ways[BY_WINDOWS_APART].reject(&t.p) ? BY_PIXELS : BY_WINDOWS_APART}};
+    int way = 0;
+    while (way < BY_PIXELS && ways[way].reject(&t.p))
+        way++;
+    out[0] = (cm_knobs){{way}};
     return 1;
 }
 

@@ -305,6 +305,26 @@ static void transposed(void **state)
     assert_true(ran > 4000);
 }
 
+/* Transposed, each channel by itself: kernels smaller and larger than the stride, all numbers of axes. */
+static void transposed_depthwise(void **state)
+{
+    (void)state;
+    int ran = 0;
+    for (int i = 0; i < 300; i++) {
+        shape s = random_shape((int)pick(1, 3));
+        s.transposed = true;
+        s.groups = s.c_in = s.c_out = pick(0, 2) ? pick(1, 40) : pick(60, 130);
+        random_axes(&s, s.axes == 1 ? 40 : s.axes == 2 ? 9 : 3, s.axes == 1 ? 16 : 5);
+        for (int d = 0; d < s.axes; d++) {
+            s.dilation[d] = 1;
+            if (s.begin[d] + s.end[d] >= (s.in[d] - 1) * s.stride[d] + s.kernel[d])
+                s.begin[d] = s.end[d] = 0;
+        }
+        ran += check_shape(&s, "transposed", 1e-5, i % 8 == 0 ? 200 : 0);
+    }
+    assert_true(ran > 1000);
+}
+
 /* Transposed, kernel and stride being equal: few and many output channels, all numbers of axes. */
 static void apart(void **state)
 {
@@ -472,7 +492,9 @@ static void grouped_halves(void **state)
             s.groups = s.c_in = s.c_out = pick(1, 60);
         }
         random_axes(&s, 18, 3);
-        ran += check_shape(&s, NULL, ldexp(1, bf16 ? -6 : -9), i % 3 == 0 ? 300 : 0);
+        /* one group may be done by Winograd's scheme in float32, where a NaN goes to a whole tile */
+        bool hurt = i % 3 == 0 && way != 1;
+        ran += check_shape(&s, NULL, ldexp(1, bf16 ? -6 : -9), hurt ? 300 : 0);
     }
     assert_true(ran > 200);
 }
@@ -504,6 +526,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(depthwise),      cmocka_unit_test(dense),
         cmocka_unit_test(unusual),        cmocka_unit_test(transposed),
+        cmocka_unit_test(transposed_depthwise),
         cmocka_unit_test(mostly_padding), cmocka_unit_test(forms),
         cmocka_unit_test(halves),         cmocka_unit_test(depthwise_halves),
         cmocka_unit_test(grouped_halves), cmocka_unit_test(points),

@@ -37,7 +37,8 @@ typedef struct cm_cpu_table {
     X(QCONV, cm_cpu_qconv)                                                                         \
     X(SORT, cm_cpu_sort)                                                                           \
     X(ROTARY, cm_cpu_rotary)                                                                       \
-    X(SAMPLE, cm_cpu_sample)
+    X(SAMPLE, cm_cpu_sample)                                                                       \
+    X(NBITS, cm_cpu_nbits)
 /* clang-format on */
 
 #define X(kind, table) extern const cm_cpu_table table;

@@ -44,6 +44,7 @@ typedef struct op_case {
     int64_t int_low, int_high; /* of integer inputs; high exclusive */
     bool tf32;                 /* GPUs may shorten float32 operands of products */
     int hurt;            /* > 0: one element in so many of float inputs is NaN, infinite or huge */
+    uint64_t fixed;      /* inputs that tactics see as constants, a bit each */
     bool every;          /* inputs of 16 bits hold every pattern of bits, one after the other */
     const char *only;    /* only tactics whose name holds this; NULL: all */
     const char *without; /* none whose name holds this; NULL: all */
@@ -178,7 +179,7 @@ static void op_open(op_state *s, op_case *c)
         s->given[i] = v != NULL;
         if (!v)
             continue;
-        s->constant[i] = v->constant != NULL;
+        s->constant[i] = v->constant || (c->fixed >> i & 1);
         if (v->constant) {
             s->in[i] = *v->constant;
             continue;

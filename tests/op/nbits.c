@@ -1,4 +1,4 @@
-/* nbits.c -- tactics of MatMulNBits against the reference. CPUs have none.
+/* nbits.c -- tactics of MatMulNBits against the reference.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/harness.h"
 
@@ -44,6 +44,9 @@ static void check(const sizes *s, const char *type, int zeros, bool groups, bool
     c.int_high = 256;
     op_check(&c);
     assert_true(c.is_problem);
+    c.fixed = ~1ull; /* all but A: the CPU's tactics pack them */
+    op_check(&c);
+    assert_true(c.ran > 0 || groups || s->block * s->bits % 32 || s->bits == 3);
 }
 
 static void every_form(void **state)
@@ -63,8 +66,52 @@ static void every_form(void **state)
         }
 }
 
+/* From one row, which has a kernel of its own, past what goes together on registers, to several tiles of a product; a column, parts of a
+ * strip of 16, more than a piece of 128; k within a word, a block, more than a chunk of 512. */
+static void sizes_of_cpu_tactics(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {"1,", "2,", "3,", "4,", "5,", "8,", "9,", "15,", "130,"};
+    static const int ns[] = {1, 15, 33, 64, 79, 131}, ks[] = {3, 32, 45, 530, 1031};
+    static const int blocks[] = {16, 32, 64, 128, 256}, bits[] = {4, 8, 2, 4};
+    int at = 0;
+    for (int r = 0; r < CM_COUNT(rows); r++)
+        for (int n = 0; n < CM_COUNT(ns); n++)
+            for (int k = 0; k < CM_COUNT(ks); k++, at++) {
+                sizes s = {rows[r], ns[n], ks[k], blocks[at % 5], bits[at % 4]};
+                check(&s, at % 7 == 6 ? "f16" : "f32", (at + r) % 3, false, at % 2);
+            }
+}
+
+/* Scales that no code times an activation takes out of float32's range. */
+static void extreme_scales(void **state)
+{
+    (void)state;
+    static const char *const scales[] = {"1e30,1e-30,-1e30,3e-37,1e30,-2e-37",
+                                         "1e-30,2e-30,-3e-30,1e-30,0,-1e-31"};
+    static const int rows[] = {1, 7, 30};
+    for (int i = 0; i < CM_COUNT(scales); i++)
+        for (int r = 0; r < CM_COUNT(rows); r++)
+            for (int zeros = 0; zeros < 2; zeros++) {
+                char text[400];
+                snprintf(text, sizeof text,
+                         "a: f32[%d,32]\nb: u8[3,2,8]\n@s = f32[6] {%s}\n%s"
+                         "y = com.microsoft.MatMulNBits(a, b, @s, %s) {K=32, N=3, bits=4, "
+                         "block_size=16}\nreturn y\n",
+                         rows[r], scales[i], zeros ? "z: u8[3]\n" : "", zeros ? "z" : "_");
+                op_case c = op_case_of(text);
+                c.tolerance = tolerance("f32");
+                c.int_high = 256;
+                c.fixed = ~1ull;
+                op_check(&c);
+                assert_true(c.ran > 0);
+            }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_form)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_form),
+                                       cmocka_unit_test(sizes_of_cpu_tactics),
+                                       cmocka_unit_test(extreme_scales)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

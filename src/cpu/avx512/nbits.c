@@ -1,0 +1,3 @@
+/* nbits.c -- products with weights of a few bits at the level avx512.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/simd/nbits.h"

@@ -1,0 +1,59 @@
+/* nbits.h -- kernels of products whose weights have 2, 4 or 8 bits, one scale and one zero point a block.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Packed weights lie in strips of CM_NBITS_STRIP columns. A word of 32 bits holds adjacent codes of one column, the first in its
+ * lowest bits, as two's complement: the middle of their range is 0. A strip has its columns' first words, then
+ * their second ones; one shift therefore gives a row of the matrix. Scales and zero points lie the same way, block after
+ * block, in float32. Columns beyond n are zeros. */
+#ifndef CM_CPU_NBITS_H
+#define CM_CPU_NBITS_H
+
+#include <stdint.h>
+
+enum {
+    CM_NBITS_STRIP = 16,
+    CM_NBITS_WIDE = 4
+}; /* columns; strips that one call of a kernel reads together */
+
+typedef struct cm_nbits_weights {
+    int bits;
+    int64_t n, k, block, blocks;
+    const uint32_t *codes;
+    const float *scales;
+    const float *zeros; /* less the middle of the codes; NULL: all are that middle */
+    const float *bias;  /* NULL: none */
+} cm_nbits_weights;
+
+/* Codes of a word. */
+static inline int cm_nbits_per_word(int bits)
+{
+    return 32 / bits;
+}
+/* Words of a column. */
+static inline int64_t cm_nbits_words(const cm_nbits_weights *w)
+{
+    return w->blocks * w->block * w->bits / 32;
+}
+
+typedef struct cm_nbits_few {
+    cm_nbits_weights w;
+    int64_t m;
+    const float *x; /* [m][k] */
+    float *y;       /* [m][n] */
+} cm_nbits_few;
+
+/* y = x * weights + bias, strips [begin, end): weights become numbers on registers, for a few rows at a time. */
+typedef void cm_nbits_few_fn(const cm_nbits_few *f, int64_t begin, int64_t end);
+cm_nbits_few_fn cm_cpu_nbits_few__generic, cm_cpu_nbits_few__avx2, cm_cpu_nbits_few__avx512;
+
+/* Strips [begin, end), rows [k0, k1) of the matrix as float32, in panels of nr columns, `panel` floats apart, as
+ * cm_gemm_f32 reads them. k0 begins a word; nr is a multiple of a vector. */
+typedef struct cm_nbits_part {
+    int64_t begin, end, k0, k1, nr, panel;
+    float *to;
+} cm_nbits_part;
+typedef void cm_nbits_unpack_fn(const cm_nbits_weights *w, const cm_nbits_part *p);
+cm_nbits_unpack_fn cm_cpu_nbits_unpack__generic, cm_cpu_nbits_unpack__avx2,
+    cm_cpu_nbits_unpack__avx512;
+
+#endif

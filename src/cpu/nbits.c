@@ -9,13 +9,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/size.h"
 #include "cpu/gemm.h"
 #include "cpu/widen.h"
 
 enum { A, B, SCALES, ZEROS, GROUPS, BIAS };
 enum { CHUNK_K = 512, CHUNK_N = 128 }; /* of what is unpacked at once */
-enum { PIECE_CODES = 1 << 16 };        /* least work for a thread, in products */
+enum { PIECE_CODES = 1 << 18 };        /* least work for a thread, in products */
 
 typedef struct {
     cm_nbits_few_fn *few;
@@ -61,7 +62,7 @@ static int64_t n_strips(const cm_nbits *s)
     return cm_ceil_div(s->n, CM_NBITS_STRIP);
 }
 
-/* Words of a column, and of a strip's row of words as many as it has columns. */
+/* Words of a column. */
 static int64_t words_of(const cm_nbits *s)
 {
     return s->blocks * s->block * s->bits / 32;
@@ -190,6 +191,26 @@ static void end_run(const job *j)
         cm_narrow_output(j->r, 1, j->f.y);
 }
 
+/* What takes how long, as a multiple of one row of a product of float32. */
+typedef struct {
+    int rows;           /* that share numbers on registers */
+    double few_unpack;  /* making those numbers, for each such group of rows */
+    double few_row;     /* a row of it */
+    double many_unpack; /* making panels */
+} pace;
+
+static const pace *pace_of(int level)
+{
+    static const pace table[] = {{2, 0.6, 1.6, 2.7}, {4, 1.1, 1, 3}, {8, 0.7, 1.03, 3.5}};
+    return &table[level >= CM_ISA_AVX512 ? 2 : level >= CM_ISA_AVX2];
+}
+
+static double rows_ns(const cm_problem *p, double rows)
+{
+    const cm_nbits *s = &p->as.nbits;
+    return 2 * (double)s->n * (double)s->k * rows / cm_cpu_flops_per_ns(&p->target);
+}
+
 /* --- few rows --- */
 
 static size_t few_workspace(const cm_problem *p, const cm_knobs *k)
@@ -198,17 +219,14 @@ static size_t few_workspace(const cm_problem *p, const cm_knobs *k)
     return halves_bytes(p);
 }
 
-/* Codes that become numbers take as long as so many rows. */
-enum { FEW_ROWS_AT_ONCE = 8, FEW_UNPACK = 3 };
-
 static double few_cost(const cm_problem *p, const cm_knobs *k)
 {
     const cm_nbits *s = &p->as.nbits;
+    const pace *w = pace_of(p->target.level);
     (void)k;
-    double codes = (double)s->n * (double)s->k;
-    double rows = (double)s->m + FEW_UNPACK * (double)cm_ceil_div(s->m, FEW_ROWS_AT_ONCE);
-    double ns = 2 * codes * rows / (0.7 * cm_cpu_flops_per_ns(&p->target));
-    return 300 + ns / cm_cpu_speedup(p, codes * rows / PIECE_CODES);
+    double groups = (double)cm_ceil_div(s->m, w->rows);
+    double ns = rows_ns(p, w->few_row * (double)s->m + w->few_unpack * groups);
+    return 300 + ns / cm_cpu_speedup(p, (double)cm_ceil_div(n_strips(s), CM_NBITS_WIDE));
 }
 
 static void few_units(void *arg, int64_t begin, int64_t end)
@@ -218,14 +236,104 @@ static void few_units(void *arg, int64_t begin, int64_t end)
                cm_min_i64(end * CM_NBITS_WIDE, n_strips(&j->r->p->as.nbits)));
 }
 
+static void run_units(job *j, cm_range_fn fn)
+{
+    const cm_nbits *s = &j->r->p->as.nbits;
+    int64_t unit = CM_NBITS_WIDE * CM_NBITS_STRIP * s->k * cm_max_i64(s->m, 1);
+    cm_parallel(j->r->threads, cm_ceil_div(n_strips(s), CM_NBITS_WIDE), 1 + PIECE_CODES / unit, fn,
+                j);
+}
+
 static cm_status few_run(const cm_run *r)
 {
     job j;
     begin_run(r, &j);
+    run_units(&j, few_units);
+    end_run(&j);
+    return CM_OK;
+}
+
+/* --- few rows by dot products of bytes --- */
+
+static const char *digits_reject(const cm_problem *p)
+{
+    enum { MOST_ROWS = 4, MOST_BLOCK = 16384 }; /* sums of a block are of 32 bits */
+    const cm_nbits *s = &p->as.nbits;
+    if (!cm_cpu_info()->vnni)
+        return "the CPU has no VNNI";
+    if (s->m > MOST_ROWS)
+        return "there are more than 4 rows";
+    if (s->block > MOST_BLOCK)
+        return "blocks are too long";
+    if (has(p, ZEROS) && !s->packed_zeros)
+        return "zero points are no codes";
+    return reject(p);
+}
+
+/* Digits, their sums and powers of a row, one after the other. */
+typedef struct {
+    size_t digits, sums, scales, all;
+} digits_room;
+
+static digits_room room_of(const cm_nbits *s)
+{
+    digits_room r = {.digits = (size_t)(s->blocks * s->block) * CM_NBITS_DIGITS,
+                     .sums = (size_t)s->blocks * CM_NBITS_DIGITS * sizeof(int32_t),
+                     .scales = (size_t)s->blocks * sizeof(float)};
+    r.digits = (r.digits + 63) / 64 * 64;
+    r.all = (r.digits + r.sums + r.scales + 63) / 64 * 64;
+    return r;
+}
+
+static cm_nbits_digits digits_at(const job *j, int64_t row)
+{
+    digits_room room = room_of(&j->r->p->as.nbits);
+    char *at = j->free + (size_t)row * room.all;
+    return (cm_nbits_digits){.digits = (int8_t *)at,
+                             .sums = (int32_t *)(at + room.digits),
+                             .scales = (float *)(at + room.digits + room.sums)};
+}
+
+static size_t digits_workspace(const cm_problem *p, const cm_knobs *k)
+{
+    const cm_nbits *s = &p->as.nbits;
+    (void)k;
+    return halves_bytes(p) + (size_t)s->m * room_of(s).all;
+}
+
+static double digits_cost(const cm_problem *p, const cm_knobs *k)
+{
+    const cm_nbits *s = &p->as.nbits;
+    (void)k;
+    double units = (double)cm_ceil_div(n_strips(s), CM_NBITS_WIDE);
+    double cut = 1.5 * (double)s->m * (double)s->k;
+    return 300 + cut + rows_ns(p, 0.9 * (double)s->m) / cm_cpu_speedup(p, units);
+}
+
+static void digits_units(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    int64_t last = n_strips(&j->r->p->as.nbits);
+    for (int64_t s = begin * CM_NBITS_WIDE; s < end * CM_NBITS_WIDE; s += CM_NBITS_WIDE)
+        for (int64_t row = 0; row < j->f.m; row++) {
+            cm_nbits_digits x = digits_at(j, row);
+            cm_cpu_nbits_digits__avx512(&j->f.w, &x, j->f.y + row * j->f.w.n, s,
+                                        cm_min_i64(s + CM_NBITS_WIDE, last));
+        }
+}
+
+/* Rows that cannot be cut are left to the kernels of float32. */
+static cm_status digits_run(const cm_run *r)
+{
+    job j;
+    begin_run(r, &j);
     const cm_nbits *s = &r->p->as.nbits;
-    int64_t unit = CM_NBITS_WIDE * CM_NBITS_STRIP * s->k * cm_max_i64(s->m, 1);
-    cm_parallel(r->threads, cm_ceil_div(n_strips(s), CM_NBITS_WIDE), 1 + PIECE_CODES / unit,
-                few_units, &j);
+    bool whole = true;
+    for (int64_t row = 0; row < s->m && whole; row++) {
+        cm_nbits_digits to = digits_at(&j, row);
+        whole = cm_cpu_nbits_cut__avx512(&j.f.w, j.f.x + row * s->k, &to);
+    }
+    run_units(&j, whole ? digits_units : few_units);
     end_run(&j);
     return CM_OK;
 }
@@ -255,11 +363,9 @@ static size_t many_workspace(const cm_problem *p, const cm_knobs *k)
 
 static double many_cost(const cm_problem *p, const cm_knobs *k)
 {
-    enum { UNPACK = 10 }; /* rows that unpacking takes as long as */
     const cm_nbits *s = &p->as.nbits;
     (void)k;
-    double flops = 2 * (double)s->n * (double)s->k * (double)(s->m + UNPACK);
-    double ns = flops / (0.85 * cm_cpu_flops_per_ns(&p->target));
+    double ns = rows_ns(p, (double)s->m + pace_of(p->target.level)->many_unpack);
     return 1000 + ns / cm_cpu_speedup(p, (double)n_pieces(s));
 }
 
@@ -327,6 +433,14 @@ static cm_status many_run(const cm_run *r)
 }
 
 static const cm_tactic rows[] = {
+    {.name = "nbits_digits",
+     .level = CM_ISA_AVX512,
+     .reject = digits_reject,
+     .cost = digits_cost,
+     .workspace = digits_workspace,
+     .pack_bytes = pack_bytes,
+     .pack = pack,
+     .run = digits_run},
     {.name = "nbits_few",
      .level = CM_ISA_GENERIC,
      .reject = reject,

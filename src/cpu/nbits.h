@@ -8,6 +8,7 @@
 #ifndef CM_CPU_NBITS_H
 #define CM_CPU_NBITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -55,5 +56,20 @@ typedef struct cm_nbits_part {
 typedef void cm_nbits_unpack_fn(const cm_nbits_weights *w, const cm_nbits_part *p);
 cm_nbits_unpack_fn cm_cpu_nbits_unpack__generic, cm_cpu_nbits_unpack__avx2,
     cm_cpu_nbits_unpack__avx512;
+
+/* A row of x as whole numbers, each a few digits of 8 bits, in the order in which codes leave their words; a
+ * power of two and the sums of digits for each block. Memory is the caller's. */
+enum { CM_NBITS_DIGITS = 3 };
+typedef struct cm_nbits_digits {
+    int8_t *digits; /* [blocks * block][CM_NBITS_DIGITS] */
+    int32_t *sums;  /* [blocks][CM_NBITS_DIGITS] */
+    float *scales;  /* [blocks] */
+} cm_nbits_digits;
+
+/* False: an element is not finite, or a block is too small for its power of two. VNNI is not needed. */
+bool cm_cpu_nbits_cut__avx512(const cm_nbits_weights *w, const float *x, const cm_nbits_digits *to);
+/* y = x * weights + bias, one row, strips [begin, end). Zero points are whole numbers. Needs VNNI. */
+void cm_cpu_nbits_digits__avx512(const cm_nbits_weights *w, const cm_nbits_digits *x, float *y,
+                                 int64_t begin, int64_t end);
 
 #endif

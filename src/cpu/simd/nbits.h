@@ -1,7 +1,7 @@
 /* nbits.h -- products with weights of 2, 4 or 8 bits, built once per ISA level.
  * SPDX-License-Identifier: Apache-2.0
  *
- * `bits`, `rows`, `strips` and `vectors` are constants where these functions are inlined. */
+ * `bits`, `vectors` and the members of a shape are constants where these functions are inlined. */
 #ifndef CM_CPU_SIMD_NBITS_H
 #define CM_CPU_SIMD_NBITS_H
 
@@ -15,10 +15,15 @@ enum {
     MOST_ROWS = VW == 16  ? 8
                 : VW == 8 ? 4
                           : 2,
-    MOST_VECTORS = 4,
-    ONE_STRIPS = MOST_VECTORS / PER_STRIP, /* strips at once, of one row */
-    FEW_STRIPS = VW == 16 ? 2 : 1,         /* of more */
+    MOST_VECTORS = 4
 };
+
+/* What a kernel is written out for. */
+typedef struct {
+    int bits;
+    bool zeros; /* there are zero points */
+    int rows, strips;
+} shape;
 
 /* Code i of each lane's word. */
 VINLINE vf number(int bits, vi word, int i)
@@ -72,160 +77,118 @@ VINLINE void store_row(int vectors, const cm_nbits_few *f, int64_t strip, int64_
     }
 }
 
-/* One row: sums of codes times x, which take their scale once a block. The first n codes of a word count. The zero
- * point is taken from each code, which is exact, not from the sum, where it may be most of what is there. */
-VINLINE void one_word(int bits, bool zeros, int vectors, const uint32_t *codes, int64_t apart,
-                      const float *x, int64_t n, const vf *zero, vf *acc)
+/* The first n codes of a word in each column, times n elements of each row. */
+VINLINE void add_word(shape h, const uint32_t *codes, int64_t apart, const float *x, int64_t ldx,
+                      int64_t n, const vf *zero, vf (*acc)[MOST_VECTORS])
 {
+    const int vectors = h.strips * PER_STRIP;
     vi word[MOST_VECTORS];
     UNROLL
     for (int q = 0; q < vectors; q++)
         word[q] = load_words(codes + q / PER_STRIP * apart + q % PER_STRIP * VW);
     UNROLL
-    for (int i = 0; i < 32 / bits; i++) {
+    for (int i = 0; i < 32 / h.bits; i++) {
         if (i >= n)
             break;
-        vf v = vf_set(x[i]);
+        vf code[MOST_VECTORS];
         UNROLL
         for (int q = 0; q < vectors; q++) {
-            vf code = number(bits, word[q], i);
-            acc[q] = vf_fma(zeros ? vf_sub(code, zero[q]) : code, v, acc[q]);
+            code[q] = number(h.bits, word[q], i);
+            code[q] = h.zeros ? vf_sub(code[q], zero[q]) : code[q];
+        }
+        UNROLL
+        for (int r = 0; r < h.rows; r++) {
+            vf v = vf_set(x[r * ldx + i]);
+            UNROLL
+            for (int q = 0; q < vectors; q++)
+                acc[r][q] = vf_fma(code[q], v, acc[r][q]);
         }
     }
 }
 
-VINLINE void one_block(int bits, bool zeros, int vectors, const cm_nbits_few *f, int64_t strip,
-                       int64_t row, int64_t b, vf *sum)
+/* Sums of a block take their scale once. The zero point is taken from each code, which is exact, not from the
+ * sum, where it may be most of what is there. */
+VINLINE void add_block(shape h, const cm_nbits_few *f, int64_t strip, int64_t row, int64_t b,
+                       vf (*sum)[MOST_VECTORS])
 {
     const cm_nbits_weights *w = &f->w;
-    const int64_t per = 32 / bits, words = w->block / per, all = w->blocks * words;
+    const int vectors = h.strips * PER_STRIP;
+    const int64_t per = 32 / h.bits, words = w->block / per, all = w->blocks * words;
     const int64_t apart = all * CM_NBITS_STRIP;
     const float *x = f->x + row * w->k + b * w->block;
     const uint32_t *codes = w->codes + place(strip, 0, all) + b * words * CM_NBITS_STRIP;
     int64_t left = w->k - b * w->block, n = left < w->block ? left : w->block, i = 0;
-    vf acc[MOST_VECTORS], scale[MOST_VECTORS], zero[MOST_VECTORS];
+    vf acc[MOST_ROWS][MOST_VECTORS], scale[MOST_VECTORS], zero[MOST_VECTORS];
     load_block(vectors, w, strip, b, scale, zero);
     UNROLL
-    for (int q = 0; q < vectors; q++)
-        acc[q] = vf_zero();
-    for (; i + per <= n; i += per, codes += CM_NBITS_STRIP)
-        one_word(bits, zeros, vectors, codes, apart, x + i, per, zero, acc);
-    if (i < n)
-        one_word(bits, zeros, vectors, codes, apart, x + i, n - i, zero, acc);
-    UNROLL
-    for (int q = 0; q < vectors; q++)
-        sum[q] = vf_fma(acc[q], scale[q], sum[q]);
-}
-
-VINLINE void one_row(int bits, int strips, const cm_nbits_few *f, int64_t strip, int64_t row)
-{
-    const int vectors = strips * PER_STRIP;
-    vf sum[MOST_VECTORS];
-    UNROLL
-    for (int q = 0; q < vectors; q++)
-        sum[q] = vf_zero();
-    if (f->w.zeros)
-        for (int64_t b = 0; b < f->w.blocks; b++)
-            one_block(bits, true, vectors, f, strip, row, b, sum);
-    else
-        for (int64_t b = 0; b < f->w.blocks; b++)
-            one_block(bits, false, vectors, f, strip, row, b, sum);
-    store_row(vectors, f, strip, row, sum);
-}
-
-/* Several rows: a weight is scaled once for all of them. */
-VINLINE void few_word(int bits, int rows, int vectors, const uint32_t *codes, int64_t apart,
-                      const float *const *x, int64_t at, int64_t n, const vf *scale, const vf *zero,
-                      vf (*acc)[MOST_VECTORS])
-{
-    vi word[MOST_VECTORS];
-    UNROLL
-    for (int q = 0; q < vectors; q++)
-        word[q] = load_words(codes + q / PER_STRIP * apart + q % PER_STRIP * VW);
-    UNROLL
-    for (int i = 0; i < 32 / bits; i++) {
-        if (i >= n)
-            break;
-        vf weight[MOST_VECTORS];
-        UNROLL
-        for (int q = 0; q < vectors; q++)
-            weight[q] = vf_mul(vf_sub(number(bits, word[q], i), zero[q]), scale[q]);
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            vf v = vf_set(x[r][at + i]);
-            UNROLL
-            for (int q = 0; q < vectors; q++)
-                acc[r][q] = vf_fma(weight[q], v, acc[r][q]);
-        }
-    }
-}
-
-VINLINE void few_block(int bits, int rows, int vectors, const cm_nbits_few *f, int64_t strip,
-                       const float *const *x, int64_t b, vf (*acc)[MOST_VECTORS])
-{
-    const cm_nbits_weights *w = &f->w;
-    const int64_t per = 32 / bits, words = w->block / per, all = w->blocks * words;
-    const int64_t apart = all * CM_NBITS_STRIP;
-    const uint32_t *codes = w->codes + place(strip, 0, all) + b * words * CM_NBITS_STRIP;
-    int64_t at = b * w->block, end = at + w->block < w->k ? at + w->block : w->k;
-    vf scale[MOST_VECTORS], zero[MOST_VECTORS];
-    load_block(vectors, w, strip, b, scale, zero);
-    for (; at + per <= end; at += per, codes += CM_NBITS_STRIP)
-        few_word(bits, rows, vectors, codes, apart, x, at, per, scale, zero, acc);
-    if (at < end)
-        few_word(bits, rows, vectors, codes, apart, x, at, end - at, scale, zero, acc);
-}
-
-/* Rows [row, row + rows), of which those beyond m repeat the last and are not stored. */
-VINLINE void few_rows(int bits, int rows, int strips, const cm_nbits_few *f, int64_t strip,
-                      int64_t row)
-{
-    const int vectors = strips * PER_STRIP;
-    const float *x[MOST_ROWS];
-    vf acc[MOST_ROWS][MOST_VECTORS];
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        x[r] = f->x + (row + r < f->m ? row + r : f->m - 1) * f->w.k;
+    for (int r = 0; r < h.rows; r++) {
         UNROLL
         for (int q = 0; q < vectors; q++)
             acc[r][q] = vf_zero();
     }
-    for (int64_t b = 0; b < f->w.blocks; b++)
-        few_block(bits, rows, vectors, f, strip, x, b, acc);
+    for (; i + per <= n; i += per, codes += CM_NBITS_STRIP)
+        add_word(h, codes, apart, x + i, w->k, per, zero, acc);
+    if (i < n)
+        add_word(h, codes, apart, x + i, w->k, n - i, zero, acc);
     UNROLL
-    for (int r = 0; r < rows; r++)
-        if (row + r < f->m)
-            store_row(vectors, f, strip, row + r, acc[r]);
+    for (int r = 0; r < h.rows; r++) {
+        UNROLL
+        for (int q = 0; q < vectors; q++)
+            sum[r][q] = vf_fma(acc[r][q], scale[q], sum[r][q]);
+    }
 }
 
-/* All rows of so many strips, which stay in the cache from the first rows on. */
-VINLINE void all_rows(int bits, int strips, const cm_nbits_few *f, int64_t strip)
+VINLINE void tile(shape h, const cm_nbits_few *f, int64_t strip, int64_t row)
 {
-    for (int64_t row = 0, left; (left = f->m - row) > 0;) {
-        int rows = left > 4 ? 8 : left > 2 ? 4 : (int)left;
-        if (rows > MOST_ROWS)
-            rows = MOST_ROWS;
-        if (rows == 1)
-            one_row(bits, strips, f, strip, row);
-        else if (rows == 2)
-            few_rows(bits, 2, strips, f, strip, row);
-        else if (MOST_ROWS >= 4 && rows == 4)
-            few_rows(bits, MOST_ROWS >= 4 ? 4 : 2, strips, f, strip, row);
-        else
-            few_rows(bits, MOST_ROWS, strips, f, strip, row);
-        row += rows;
+    vf sum[MOST_ROWS][MOST_VECTORS];
+    UNROLL
+    for (int r = 0; r < h.rows; r++) {
+        UNROLL
+        for (int q = 0; q < h.strips * PER_STRIP; q++)
+            sum[r][q] = vf_zero();
     }
+    for (int64_t b = 0; b < f->w.blocks; b++)
+        add_block(h, f, strip, row, b, sum);
+    UNROLL
+    for (int r = 0; r < h.rows; r++)
+        store_row(h.strips * PER_STRIP, f, strip, row + r, sum[r]);
+}
+
+/* Rows from `row` on, by as many strips as leave sums on registers. */
+VINLINE void tiles(int bits, bool zeros, int rows, const cm_nbits_few *f, int64_t begin,
+                   int64_t end, int64_t row)
+{
+    const int wide = VW == 16 ? rows > 4 ? 2 : 4 : VW == 8 && rows == 1 ? 2 : 1;
+    int64_t s = begin;
+    for (; s + wide <= end; s += wide)
+        tile((shape){bits, zeros, rows, wide}, f, s, row);
+    for (; wide > 1 && s < end; s++)
+        tile((shape){bits, zeros, rows, 1}, f, s, row);
+}
+
+/* All rows of CM_NBITS_WIDE strips, which stay in the cache from the first rows on. */
+VINLINE void all_rows(int bits, bool zeros, const cm_nbits_few *f, int64_t begin, int64_t end)
+{
+    int64_t row = 0;
+    for (; MOST_ROWS >= 8 && row + 8 <= f->m; row += 8)
+        tiles(bits, zeros, MOST_ROWS, f, begin, end, row);
+    for (; MOST_ROWS >= 4 && row + 4 <= f->m; row += 4)
+        tiles(bits, zeros, MOST_ROWS >= 4 ? 4 : 1, f, begin, end, row);
+    for (; row + 2 <= f->m; row += 2)
+        tiles(bits, zeros, 2, f, begin, end, row);
+    if (row < f->m)
+        tiles(bits, zeros, 1, f, begin, end, row);
 }
 
 VINLINE void some_strips(int bits, const cm_nbits_few *f, int64_t begin, int64_t end)
 {
-    int64_t s = begin;
-    for (; f->m == 1 && s + ONE_STRIPS <= end; s += ONE_STRIPS)
-        one_row(bits, ONE_STRIPS, f, s, 0);
-    for (; FEW_STRIPS > 1 && s + FEW_STRIPS <= end; s += FEW_STRIPS)
-        all_rows(bits, FEW_STRIPS, f, s);
-    for (; s < end; s++)
-        all_rows(bits, 1, f, s);
+    for (int64_t s = begin; s < end; s += CM_NBITS_WIDE) {
+        int64_t to = s + CM_NBITS_WIDE < end ? s + CM_NBITS_WIDE : end;
+        if (f->w.zeros)
+            all_rows(bits, true, f, s, to);
+        else
+            all_rows(bits, false, f, s, to);
+    }
 }
 
 void CM_LEVEL(cm_cpu_nbits_few)(const cm_nbits_few *f, int64_t begin, int64_t end)

@@ -1,7 +1,7 @@
 /* nbits_digits.c -- one row times weights of a few bits by dot products of bytes, where the CPU has VNNI.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Element v of a block of x is 2^e times a whole number of 23 bits: three digits of 8. Sums of codes times digits are exact; what
+ * An element of x is a power of two, the same in a block, times a whole number of 23 bits: three digits of 8. Sums of codes times digits are exact; what
  * is lost is less than float32 sums lose. A word of codes gives 8 / bits vectors of four bytes a column,
  * and digits lie in that order. */
 #include "cpu/simd/vec.h"
@@ -12,7 +12,12 @@
 
 enum { DIGITS = CM_NBITS_DIGITS, WIDE = CM_NBITS_WIDE };
 
-/* The exponent of the largest magnitude; false: not finite, or too small to be cut. */
+/* What is less than 2^(e + 1) is taken as multiples of 2^(e - KEPT). With a margin below that their last digit is no more than
+ * 127. */
+enum { KEPT = 22 };
+static const float MARGIN = 1.005f;
+
+/* The exponent of the largest magnitude and its margin; false: not finite, or too small to be cut. */
 static bool exponent_of(const float *x, int64_t n, int *exponent)
 {
     enum { LEAST = -80 };
@@ -23,7 +28,7 @@ static bool exponent_of(const float *x, int64_t n, int *exponent)
             return false;
         most = vf_max(most, v);
     }
-    float m = vf_most(most);
+    float m = vf_most(most) * MARGIN;
     uint32_t bits;
     memcpy(&bits, &m, sizeof bits);
     *exponent = (int)(bits >> 23) - 127;
@@ -35,7 +40,7 @@ static vf power_of_two(int e)
     return vf_bits(vi_set((int32_t)((uint32_t)(e + 127) << 23)));
 }
 
-/* Digits of VW elements, lowest first: -128..127, the last no more than 64 either way. */
+/* Digits of VW elements, lowest first, each -128..127. */
 static void cut(vf x, vf by, int32_t digit[DIGITS][VW])
 {
     vi v = vi_of_float(vf_mul(x, by));
@@ -50,7 +55,7 @@ static void cut(vf x, vf by, int32_t digit[DIGITS][VW])
 static void cut_block(int bits, const float *x, int64_t n, int exponent, int8_t *to, int32_t *sums)
 {
     const int per = 32 / bits, parts = 8 / bits;
-    vf by = power_of_two(21 - exponent);
+    vf by = power_of_two(KEPT - exponent);
     int32_t digit[DIGITS][VW];
     for (int64_t i = 0; i < n; i += VW) {
         int count = n - i < VW ? (int)(n - i) : VW;
@@ -80,7 +85,7 @@ bool cm_cpu_nbits_cut__avx512(const cm_nbits_weights *w, const float *x, const c
             return false;
         if (exponent == -127)
             continue; /* zeros */
-        to->scales[b] = ldexpf(1, exponent - 21);
+        to->scales[b] = ldexpf(1, exponent - KEPT);
         cut_block(w->bits, x + b * w->block, n, exponent, to->digits + b * bytes,
                   to->sums + b * DIGITS);
     }

@@ -213,6 +213,12 @@ static double rows_ns(const cm_problem *p, double rows)
 
 /* --- few rows --- */
 
+/* Kernels are written out for the usual widths alone. */
+static const char *few_reject(const cm_problem *p)
+{
+    return p->as.nbits.bits == 2 ? "codes of 2 bits are unpacked first" : reject(p);
+}
+
 static size_t few_workspace(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
@@ -267,7 +273,7 @@ static const char *digits_reject(const cm_problem *p)
         return "blocks are too long";
     if (has(p, ZEROS) && !s->packed_zeros)
         return "zero points are no codes";
-    return reject(p);
+    return few_reject(p);
 }
 
 /* Digits, their sums and powers of a row, one after the other. */
@@ -443,7 +449,7 @@ static const cm_tactic rows[] = {
      .run = digits_run},
     {.name = "nbits_few",
      .level = CM_ISA_GENERIC,
-     .reject = reject,
+     .reject = few_reject,
      .cost = few_cost,
      .workspace = few_workspace,
      .pack_bytes = pack_bytes,

@@ -43,7 +43,7 @@ typedef struct cm_nbits_few {
     float *y;       /* [m][n] */
 } cm_nbits_few;
 
-/* y = x * weights + bias, strips [begin, end): weights become numbers on registers, for a few rows at a time. */
+/* y = x * weights + bias, strips [begin, end): weights, of 4 or 8 bits, become numbers on registers, for a few rows at a time. */
 typedef void cm_nbits_few_fn(const cm_nbits_few *f, int64_t begin, int64_t end);
 cm_nbits_few_fn cm_cpu_nbits_few__generic, cm_cpu_nbits_few__avx2, cm_cpu_nbits_few__avx512;
 

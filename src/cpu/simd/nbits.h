@@ -20,9 +20,7 @@ enum {
 
 /* What a kernel is written out for. */
 typedef struct {
-    int bits;
-    bool zeros; /* there are zero points */
-    int rows, strips;
+    int bits, rows, strips;
 } shape;
 
 /* Code i of each lane's word. */
@@ -77,33 +75,40 @@ VINLINE void store_row(int vectors, const cm_nbits_few *f, int64_t strip, int64_
     }
 }
 
-/* The first n codes of a word in each column, times n elements of each row. */
-VINLINE void add_word(shape h, const uint32_t *codes, int64_t apart, const float *x, int64_t ldx,
-                      int64_t n, const vf *zero, vf (*acc)[MOST_VECTORS])
+/* Code i of a word in each column, times element i of each row. */
+VINLINE void add_code(shape h, const vi *word, const float *x, int64_t ldx, int i, const vf *zero,
+                      vf (*acc)[MOST_VECTORS])
 {
     const int vectors = h.strips * PER_STRIP;
-    vi word[MOST_VECTORS];
+    vf code[MOST_VECTORS];
     UNROLL
     for (int q = 0; q < vectors; q++)
-        word[q] = load_words(codes + q / PER_STRIP * apart + q % PER_STRIP * VW);
+        code[q] = vf_sub(number(h.bits, word[q], i), zero[q]);
     UNROLL
-    for (int i = 0; i < 32 / h.bits; i++) {
-        if (i >= n)
-            break;
-        vf code[MOST_VECTORS];
+    for (int r = 0; r < h.rows; r++) {
+        vf v = vf_set(x[r * ldx + i]);
         UNROLL
-        for (int q = 0; q < vectors; q++) {
-            code[q] = number(h.bits, word[q], i);
-            code[q] = h.zeros ? vf_sub(code[q], zero[q]) : code[q];
-        }
-        UNROLL
-        for (int r = 0; r < h.rows; r++) {
-            vf v = vf_set(x[r * ldx + i]);
-            UNROLL
-            for (int q = 0; q < vectors; q++)
-                acc[r][q] = vf_fma(code[q], v, acc[r][q]);
-        }
+        for (int q = 0; q < vectors; q++)
+            acc[r][q] = vf_fma(code[q], v, acc[r][q]);
     }
+}
+
+/* The first n codes of a word in each column; all of them are written out one after the other. */
+VINLINE void add_word(shape h, const uint32_t *codes, int64_t apart, const float *x, int64_t ldx,
+                      int n, const vf *zero, vf (*acc)[MOST_VECTORS])
+{
+    vi word[MOST_VECTORS];
+    UNROLL
+    for (int q = 0; q < h.strips * PER_STRIP; q++)
+        word[q] = load_words(codes + q / PER_STRIP * apart + q % PER_STRIP * VW);
+    if (n < 32 / h.bits) {
+        for (int i = 0; i < n; i++)
+            add_code(h, word, x, ldx, i, zero, acc);
+        return;
+    }
+    UNROLL
+    for (int i = 0; i < 32 / h.bits; i++)
+        add_code(h, word, x, ldx, i, zero, acc);
 }
 
 /* Sums of a block take their scale once. The zero point is taken from each code, which is exact, not from the
@@ -126,10 +131,8 @@ VINLINE void add_block(shape h, const cm_nbits_few *f, int64_t strip, int64_t ro
         for (int q = 0; q < vectors; q++)
             acc[r][q] = vf_zero();
     }
-    for (; i + per <= n; i += per, codes += CM_NBITS_STRIP)
-        add_word(h, codes, apart, x + i, w->k, per, zero, acc);
-    if (i < n)
-        add_word(h, codes, apart, x + i, w->k, n - i, zero, acc);
+    for (; i < n; i += per, codes += CM_NBITS_STRIP)
+        add_word(h, codes, apart, x + i, w->k, (int)(n - i < per ? n - i : per), zero, acc);
     UNROLL
     for (int r = 0; r < h.rows; r++) {
         UNROLL
@@ -155,39 +158,34 @@ VINLINE void tile(shape h, const cm_nbits_few *f, int64_t strip, int64_t row)
 }
 
 /* Rows from `row` on, by as many strips as leave sums on registers. */
-VINLINE void tiles(int bits, bool zeros, int rows, const cm_nbits_few *f, int64_t begin,
-                   int64_t end, int64_t row)
+VINLINE void tiles(int bits, int rows, const cm_nbits_few *f, int64_t begin, int64_t end,
+                   int64_t row)
 {
     const int wide = VW == 16 ? rows > 4 ? 2 : 4 : VW == 8 && rows == 1 ? 2 : 1;
     int64_t s = begin;
     for (; s + wide <= end; s += wide)
-        tile((shape){bits, zeros, rows, wide}, f, s, row);
+        tile((shape){bits, rows, wide}, f, s, row);
     for (; wide > 1 && s < end; s++)
-        tile((shape){bits, zeros, rows, 1}, f, s, row);
+        tile((shape){bits, rows, 1}, f, s, row);
 }
 
 /* All rows of CM_NBITS_WIDE strips, which stay in the cache from the first rows on. */
-VINLINE void all_rows(int bits, bool zeros, const cm_nbits_few *f, int64_t begin, int64_t end)
+VINLINE void all_rows(int bits, const cm_nbits_few *f, int64_t begin, int64_t end)
 {
     int64_t row = 0;
-    for (; MOST_ROWS >= 8 && row + 8 <= f->m; row += 8)
-        tiles(bits, zeros, MOST_ROWS, f, begin, end, row);
-    for (; MOST_ROWS >= 4 && row + 4 <= f->m; row += 4)
-        tiles(bits, zeros, MOST_ROWS >= 4 ? 4 : 1, f, begin, end, row);
-    for (; row + 2 <= f->m; row += 2)
-        tiles(bits, zeros, 2, f, begin, end, row);
+    for (; row + MOST_ROWS <= f->m; row += MOST_ROWS)
+        tiles(bits, MOST_ROWS, f, begin, end, row);
+    for (; MOST_ROWS > 2 && row + 2 <= f->m; row += 2)
+        tiles(bits, 2, f, begin, end, row);
     if (row < f->m)
-        tiles(bits, zeros, 1, f, begin, end, row);
+        tiles(bits, 1, f, begin, end, row);
 }
 
 VINLINE void some_strips(int bits, const cm_nbits_few *f, int64_t begin, int64_t end)
 {
     for (int64_t s = begin; s < end; s += CM_NBITS_WIDE) {
         int64_t to = s + CM_NBITS_WIDE < end ? s + CM_NBITS_WIDE : end;
-        if (f->w.zeros)
-            all_rows(bits, true, f, s, to);
-        else
-            all_rows(bits, false, f, s, to);
+        all_rows(bits, f, s, to);
     }
 }
 
@@ -195,10 +193,8 @@ void CM_LEVEL(cm_cpu_nbits_few)(const cm_nbits_few *f, int64_t begin, int64_t en
 {
     if (f->w.bits == 4)
         some_strips(4, f, begin, end);
-    else if (f->w.bits == 8)
-        some_strips(8, f, begin, end);
     else
-        some_strips(2, f, begin, end);
+        some_strips(8, f, begin, end);
 }
 
 /* The rows of one word in each column, from row k on. */

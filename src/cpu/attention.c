@@ -103,11 +103,14 @@ void cm_attention_plan(const cm_problem *p, int threads, job *j)
     j->few = j->rep * a->q_len <= FEW_ROWS;
     j->skips = a->causal && !(a->has_mask_value && a->bias_last);
     j->splits = 1;
+    if (!j->present_rows)
+        j->present_rows = j->total;
     plan_sizes(p, j);
     j->shared = j->units < threads;
     int64_t work = j->units;
     if (j->shared && j->few) {
         j->splits = cm_min_i64(cm_ceil_div(threads, j->units), cm_ceil_div(j->total, SPLIT_KEYS));
+        j->splits = cm_max_i64(1, j->splits);
         work = j->units * j->splits;
     } else if (j->shared) {
         work = j->units * j->blocks;
@@ -126,7 +129,7 @@ static double work_of(const cm_attention *a)
     return (double)a->batch * (double)a->heads * (double)a->q_len * keys;
 }
 
-static double cost(const cm_problem *p, const cm_knobs *k)
+double cm_attention_cost(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
     const cm_attention *a = &p->as.attention;
@@ -152,7 +155,7 @@ static int64_t block_slots(const job *j)
     return j->few && j->shared ? j->units * j->splits : j->n_pieces;
 }
 
-static size_t workspace(const cm_problem *p, const cm_knobs *k)
+size_t cm_attention_workspace(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
     job j = {0};
@@ -290,34 +293,41 @@ static void join_parts(const job *j)
     }
 }
 
-static cm_status run(const cm_run *run)
+void cm_attention_execute(job *j)
 {
-    const cm_problem *p = run->p;
+    const cm_run *r = j->run;
+    const cm_problem *p = r->p;
     int level = p->target.level;
-    job j = {.run = run,
-             .kernels = level >= CM_ISA_AVX512 ? &cm_cpu_attention_kernels__avx512
-                        : level >= CM_ISA_AVX2 ? &cm_cpu_attention_kernels__avx2
-                                               : &cm_cpu_attention_kernels__generic,
-             .direct = !p->epilogue && p->out[0]->dtype == CM_F32};
-    cm_attention_plan(p, p->threads, &j);
-    j.units_at = run->workspace;
-    j.blocks_at = j.units_at + unit_slots(&j) * j.unit_elems;
-    if (!j.direct)
-        cm_epilogue_init(&j.epilogue, run, 1);
-    if (!j.shared) {
-        cm_parallel(run->threads, j.n_pieces, 1, run_units, &j);
-    } else if (j.few) {
-        cm_parallel(run->threads, j.units * j.splits, 1, run_parts, &j);
-        join_parts(&j);
+    j->kernels = level >= CM_ISA_AVX512 ? &cm_cpu_attention_kernels__avx512
+                 : level >= CM_ISA_AVX2 ? &cm_cpu_attention_kernels__avx2
+                                        : &cm_cpu_attention_kernels__generic;
+    j->direct = !p->epilogue && p->out[0]->dtype == CM_F32;
+    cm_attention_plan(p, p->threads, j);
+    j->units_at = r->workspace;
+    j->blocks_at = j->units_at + unit_slots(j) * j->unit_elems;
+    if (!j->direct)
+        cm_epilogue_init(&j->epilogue, r, 1);
+    if (!j->shared) {
+        cm_parallel(r->threads, j->n_pieces, 1, run_units, j);
+    } else if (j->few) {
+        cm_parallel(r->threads, j->units * j->splits, 1, run_parts, j);
+        join_parts(j);
     } else {
-        cm_parallel(run->threads, j.units, 1, pack_units, &j);
-        cm_parallel(run->threads, j.n_pieces, 1, run_blocks, &j);
+        cm_parallel(r->threads, j->units, 1, pack_units, j);
+        cm_parallel(r->threads, j->n_pieces, 1, run_blocks, j);
     }
+}
+
+static cm_status run(const cm_run *r)
+{
+    job j = {.run = r};
+    cm_attention_execute(&j);
     return CM_OK;
 }
 
 static const cm_tactic rows[] = {
-    {"attention", CM_ISA_GENERIC, cm_attention_reject, NULL, cost, workspace, NULL, NULL, run},
+    {"attention", CM_ISA_GENERIC, cm_attention_reject, NULL, cm_attention_cost,
+     cm_attention_workspace, NULL, NULL, run},
     CM_ROW(attention_amx, AMX, CM_HAS_WORKSPACE(attention_amx)),
     CM_ROW(attention_bf16, AVX512, CM_HAS_WORKSPACE(attention_bf16)),
 };

@@ -19,6 +19,7 @@ typedef struct cm_score {
     bool fill,
         biased; /* forbidden scores become mask_value, with the bias; else they take no part */
     float mask_value;
+    int64_t first;  /* scores before it are forbidden */
     int64_t causal; /* scores from here on are forbidden */
 } cm_score;
 

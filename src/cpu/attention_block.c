@@ -40,6 +40,7 @@ typedef struct block {
     const space *w;
     int64_t row, n; /* of the unit */
     int64_t tiles;
+    int64_t begin; /* the first key that one of its rows sees, or some before it */
     const float *q[BLOCK_ROWS];
     int64_t sees[BLOCK_ROWS];  /* keys per row, all where none are skipped */
     int64_t reach[BLOCK_ROWS]; /* of each tile: the most that one of its rows sees */
@@ -48,14 +49,17 @@ typedef struct block {
 static void find_reach(block *b)
 {
     b->tiles = cm_gemm_tiles(b->n, b->j->g->mr);
+    b->begin = b->j->total;
     for (int64_t t = 0; t < b->tiles; t++) {
         int64_t end = cm_gemm_tile_begin(b->n, b->tiles, t + 1);
         b->reach[t] = 0;
         for (int64_t i = cm_gemm_tile_begin(b->n, b->tiles, t); i < end; i++) {
             b->sees[i] = b->j->skips ? cm_attention_sees(b->j, b->row + i) : b->j->total;
             b->reach[t] = cm_max_i64(b->reach[t], b->sees[i]);
+            b->begin = cm_min_i64(b->begin, cm_attention_first(b->j, b->row + i));
         }
     }
+    b->begin = b->begin / BLOCK_STEP * BLOCK_STEP;
 }
 
 /* Scores of keys [from, from + n). */
@@ -100,7 +104,7 @@ static void take_softmax(const block *b, int64_t unit, int64_t from, int64_t n)
             rows[i].stats = b->w->stats + 2 * (at + i);
         }
         j->kernels->score_rows(rows, m, reach);
-        for (int64_t i = 0; from > 0 && i < m; i++) {
+        for (int64_t i = 0; from > b->begin && i < m; i++) {
             float *o = b->w->o + (at + i) * j->o_ld;
             if (rows[i].factor != 1)
                 j->kernels->scale(o, o, j->o_ld, rows[i].factor);
@@ -133,7 +137,7 @@ static void multiply_values(const block *b, int64_t from, int64_t n, const float
                                      .ldc = j->o_ld,
                                      .n = nr,
                                      .alpha = 1,
-                                     .add = from + l > 0,
+                                     .add = from + l > b->begin,
                                      .near = true};
                 j->g->rows[m](&tile);
             }
@@ -160,9 +164,9 @@ void cm_attention_block(const job *j, int64_t unit, int64_t index, const source 
         w->stats[2 * i] = -__builtin_inff();
         w->stats[2 * i + 1] = 0;
     }
-    if (least <= 0) /* some rows see nothing: their sums are what they are now */
+    if (least <= b.begin) /* some rows see nothing: their sums are what they are now */
         memset(w->o, 0, (size_t)(b.n * j->o_ld) * sizeof *w->o);
-    for (int64_t from = 0; from < end; from += BLOCK_KEYS) {
+    for (int64_t from = b.begin; from < end; from += BLOCK_KEYS) {
         int64_t n = cm_min_i64(BLOCK_KEYS, end - from);
         multiply_keys(&b, from, n, keys);
         take_softmax(&b, unit, from, n);

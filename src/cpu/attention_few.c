@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/size.h"
 #include "cpu/attention_job.h"
 
 void cm_attention_few(const job *j, int64_t unit, int64_t from, int64_t to, const source *k,
@@ -9,6 +10,7 @@ void cm_attention_few(const job *j, int64_t unit, int64_t from, int64_t to, cons
 {
     const cm_attention *a = j->a;
     int rows = (int)(j->rep * a->q_len);
+    from = cm_max_i64(from, cm_min_i64(to, cm_attention_first(j, 0))); /* row 0 sees the earliest */
     int64_t n = to - from;
     for (int r = 0; r < rows; r++) {
         const float *q = cm_attention_query(j, unit, r, w->q + r * j->q_ld);

@@ -16,6 +16,7 @@ enum {
     BLOCK_ROWS = 64,   /* queries that are done together */
     BLOCK_KEYS = 256,  /* scores of one query that are held */
     BLOCK_DEPTH = 128, /* keys of a panel of values that stay in L1 */
+    BLOCK_STEP = 64,   /* keys that panels of every width divide: blocks begin at multiples */
     FEW_ROWS = 6       /* so few queries that keys are not worth packing */
 };
 
@@ -52,6 +53,11 @@ typedef struct job {
     int64_t n_pieces;
     float *units_at, *blocks_at;
     bool shared; /* units are packed first, then blocks of all of them are done */
+    /* Set by operators that are attention and more; 0 and NULL: nothing more. */
+    int64_t present_rows; /* of a unit in the present outputs; 0: as many as there are keys */
+    int64_t window;       /* a query sees its own place, behind the past, and window - 1 before */
+    const float *sink;    /* scores, `sink_step` apart per head, that take part and have no value */
+    int64_t sink_step;
 } job;
 
 static inline int64_t round16(int64_t n)
@@ -63,6 +69,10 @@ bool cm_attention_has_present(const cm_problem *p, int which);
 /* Why no tactic takes it, or NULL. */
 const char *cm_attention_reject(const cm_problem *p);
 void cm_attention_plan(const cm_problem *p, int threads, job *j);
+double cm_attention_cost(const cm_problem *p, const cm_knobs *k);
+size_t cm_attention_workspace(const cm_problem *p, const cm_knobs *k);
+/* All of it; of the job only `run` and what operators add are set. */
+void cm_attention_execute(job *j);
 /* Keys (0) or values (1) of a unit, joined in `room` or in the present output where they have to be; only keys
  * [from, to) are copied. */
 source cm_attention_source(const job *j, int which, int64_t unit, int64_t from, int64_t to,
@@ -72,6 +82,8 @@ source cm_attention_source(const job *j, int which, int64_t unit, int64_t from, 
 const float *cm_attention_query(const job *j, int64_t unit, int64_t r, float *to);
 /* How many keys causality lets row r see. */
 int64_t cm_attention_sees(const job *j, int64_t r);
+/* The first key that the window lets row r see; it may lie behind the last one. */
+int64_t cm_attention_first(const job *j, int64_t r);
 /* What becomes of row r's scores, from key `from` on; `n` of them. Rows that are scored together have
  * slots of their own. */
 void cm_attention_score(const job *j, int64_t unit, int64_t r, int64_t from, int64_t n,

@@ -88,7 +88,7 @@ source cm_attention_source(const job *j, int which, int64_t unit, int64_t from, 
     cm_dtype type = run->p->in[K + which]->dtype;
     bool present = cm_attention_has_present(run->p, which);
     char *out = present ? (char *)run->out[1 + which] +
-                              (size_t)(unit * j->total * size) * cm_dtype_size(type)
+                              (size_t)(unit * j->present_rows * size) * cm_dtype_size(type)
                         : NULL;
     for (int64_t s = from, n; s < to; s += n) {
         row_of(j, which, unit, s, &input, &at, &step);
@@ -121,6 +121,11 @@ int64_t cm_attention_sees(const job *j, int64_t r)
     return n < 0 ? 0 : n;
 }
 
+int64_t cm_attention_first(const job *j, int64_t r)
+{
+    return j->window ? cm_max_i64(0, query_of(j, r) + j->a->past_len - j->window + 1) : 0;
+}
+
 /* Where the bias or mask of row r begins. */
 static int64_t mask_at(const job *j, int64_t unit, int64_t r, const int64_t *strides,
                        int64_t batches)
@@ -141,6 +146,7 @@ void cm_attention_score(const job *j, int64_t unit, int64_t r, int64_t from, int
                       .fill = a->has_mask_value,
                       .biased = a->bias_last,
                       .mask_value = a->mask_value,
+                      .first = cm_attention_first(j, r) - from,
                       .causal = cm_max_i64(0, cm_attention_sees(j, r) - from)};
     if (BIAS < p->n_in && p->in[BIAS]) {
         int64_t step = a->bias[3], at = mask_at(j, unit, r, a->bias, a->bias_batch) + from * step;
@@ -165,6 +171,11 @@ void cm_attention_score(const job *j, int64_t unit, int64_t r, int64_t from, int
 }
 
 /* ---- Results -------------------------------------------------------------------------------- */
+
+static float sink_of(const job *j, int64_t unit, int64_t r)
+{
+    return j->sink[head_of(j, unit, r) * j->sink_step];
+}
 
 /* False: not all of o is finite. */
 static bool store(const job *j, int64_t unit, int64_t r, float *o, float factor)
@@ -191,11 +202,12 @@ void cm_attention_finish(const job *j, int64_t unit, int64_t r, const source *k,
                          const float *stats, float *o)
 {
     const cm_attention *a = j->a;
-    float factor = stats[1] == 0 ? 0 : 1 / stats[1];
+    float sum = stats[1] + (j->sink ? expf(sink_of(j, unit, r) - stats[0]) : 0);
+    float factor = sum == 0 ? 0 : 1 / sum;
     /* Skipped keys weigh nothing only beside a score that is far above theirs. */
     bool shadowed = j->skips && a->has_mask_value && cm_attention_sees(j, r) < j->total &&
                     !(stats[0] > a->mask_value + 104);
-    if (!shadowed && stats[1] < 1e30f && store(j, unit, r, o, factor))
+    if (!shadowed && sum < 1e30f && store(j, unit, r, o, factor))
         return;
     cm_attention_slow(j, unit, r, k, v, o);
     store(j, unit, r, o, 1);
@@ -206,7 +218,7 @@ static double slow_score(const job *j, int64_t unit, int64_t r, const source *k,
 {
     const cm_attention *a = j->a;
     const cm_problem *p = j->run->p;
-    bool allowed = s < cm_attention_sees(j, r);
+    bool allowed = s < cm_attention_sees(j, r) && s >= cm_attention_first(j, r);
     double bias = 0, dot = 0;
     if (MASK < p->n_in && p->in[MASK])
         allowed =
@@ -232,7 +244,7 @@ static double slow_score(const job *j, int64_t unit, int64_t r, const source *k,
 void cm_attention_slow(const job *j, int64_t unit, int64_t r, const source *k, const source *v,
                        float *y)
 {
-    double most = -INFINITY, sum = 0;
+    double most = j->sink ? sink_of(j, unit, r) : -INFINITY, sum = 0;
     int64_t size = j->a->v_head_size;
     for (int64_t s = 0; s < j->total; s++) {
         double x = slow_score(j, unit, r, k, s);
@@ -242,6 +254,8 @@ void cm_attention_slow(const job *j, int64_t unit, int64_t r, const source *k, c
     memset(y, 0, (size_t)size * sizeof *y);
     if (most == -INFINITY)
         return;
+    if (j->sink)
+        sum = exp(sink_of(j, unit, r) - most);
     for (int64_t s = 0; s < j->total; s++)
         sum += exp(slow_score(j, unit, r, k, s) - most);
     for (int64_t s = 0; s < j->total; s++) {

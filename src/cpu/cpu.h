@@ -38,7 +38,8 @@ typedef struct cm_cpu_table {
     X(SORT, cm_cpu_sort)                                                                           \
     X(ROTARY, cm_cpu_rotary)                                                                       \
     X(SAMPLE, cm_cpu_sample)                                                                       \
-    X(NBITS, cm_cpu_nbits)
+    X(NBITS, cm_cpu_nbits)                                                                         \
+    X(GQA, cm_cpu_gqa)
 /* clang-format on */
 
 #define X(kind, table) extern const cm_cpu_table table;

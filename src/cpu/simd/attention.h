@@ -56,6 +56,8 @@ VINLINE vf score_at(vf s, const cm_score *a, int64_t j, int n, bool only_bias)
         else if (!*a->mask)
             s = no;
     }
+    if (j < a->first)
+        s = j + n <= a->first ? no : vf_select(vm_first((int)(a->first - j)), no, s);
     if (j + n > a->causal)
         s = j >= a->causal ? no : vf_select(vm_first((int)(a->causal - j)), s, no);
     return s;
@@ -140,7 +142,7 @@ static void score_rows(cm_score *rows, int64_t m, int64_t zero_to)
     float most[16];
     for (int64_t i = 0; i < m; i++) {
         cm_score *a = &rows[i];
-        bool plain = !a->mask && !(a->softcap > 0) && a->causal >= a->n;
+        bool plain = !a->mask && !(a->softcap > 0) && a->causal >= a->n && a->first <= 0;
         most[i] = vf_most(plain && !a->bias            ? most_plain(a->s, a->n)
                           : plain && a->bias_step == 1 ? most_changed(a->s, a->n, a, true)
                                                        : most_changed(a->s, a->n, a, false));

@@ -1,0 +1,448 @@
+/* gqa.c -- GQA: rotated queries and keys, a cache that grows, and attention over it.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Queries and new keys that are normalised or rotated are made first, in the workspace. Then sequences of one
+ * length are a problem of attention (attention_job.h), whose past keys and values are the old cache's and whose present ones
+ * go to the new cache; rows of it that no query of theirs sees are filled in here. */
+#include <string.h>
+
+#include "base/size.h"
+#include "cpu/attention_job.h"
+#include "cpu/cpu.h"
+#include "cpu/rotary.h"
+#include "cpu/rows.h"
+
+/* Inputs behind q, k and v, and where attention has its own. */
+enum {
+    OLD_K = 3,
+    OLD_V,
+    LENGTHS,
+    TOTAL,
+    COS,
+    SIN,
+    POSITIONS,
+    SCORE_BIAS,
+    SINK,
+    Q_NORM = 14,
+    K_NORM
+};
+enum { PIECE_FLOATS = 8192 }; /* a piece of work for a thread */
+
+static bool has(const cm_problem *p, int i)
+{
+    return i < p->n_in && p->in[i];
+}
+
+/* Are queries and keys made anew, rather than read where they lie? */
+static bool turns(const cm_problem *p)
+{
+    return p->as.gqa.rotary || has(p, Q_NORM);
+}
+
+static const char *reject_inputs(const cm_problem *p)
+{
+    static const int real[] = {Q, K, V, OLD_K, OLD_V, SCORE_BIAS, SINK, Q_NORM, K_NORM};
+    for (int i = 0; i < p->n_in; i++)
+        if (p->in[i] && !cm_tensor_is_dense(p->in[i]))
+            return "an input is strided";
+    for (int i = 0; i < (int)CM_COUNT(real); i++)
+        if (has(p, real[i]) && p->in[real[i]]->dtype != CM_F32)
+            return "an input is not float32";
+    if (p->in[LENGTHS]->dtype != CM_I32 || p->in[TOTAL]->dtype != CM_I32)
+        return "lengths are not int32";
+    if (cm_tensor_elems(p->in[LENGTHS]) < p->as.gqa.batch)
+        return "there are fewer lengths than sequences";
+    if (!p->as.gqa.rotary)
+        return NULL;
+    if (p->in[COS]->dtype != CM_F32 || p->in[SIN]->dtype != CM_F32)
+        return "the angles are not float32";
+    return has(p, POSITIONS) && p->in[POSITIONS]->dtype != CM_I64 ? "positions are not int64"
+                                                                  : NULL;
+}
+
+static const char *reject(const cm_problem *p)
+{
+    for (int o = 0; o < 3; o++)
+        if (p->out[o]->dtype != CM_F32 || !cm_tensor_is_dense(p->out[o]))
+            return "an output is not dense float32";
+    if (p->n_out > 3 && p->out[3])
+        return "scores are an output";
+    if (p->epilogue)
+        return "it has an epilogue";
+    return reject_inputs(p);
+}
+
+/* ---- As a problem of attention -------------------------------------------------------------- */
+
+typedef struct span {
+    int64_t first, n;   /* sequences */
+    int64_t past, keys; /* of each: keys before its first query, keys that count */
+} span;
+
+typedef struct attention {
+    cm_problem p;
+    const cm_tensor *in[PAST_V + 1], *out[3];
+} attention;
+
+static cm_heads heads_of(int64_t from, int64_t seq, const cm_gqa *g, int64_t first)
+{
+    int64_t batch = g->len * seq;
+    return (cm_heads){from + first * batch, batch, g->size, seq, 1};
+}
+
+/* Made anew: [batch, heads, len, size]. */
+static cm_heads turned_heads(int64_t heads, const cm_gqa *g, int64_t first)
+{
+    int64_t head = g->len * g->size, batch = heads * head;
+    return (cm_heads){first * batch, batch, head, g->size, 1};
+}
+
+static void put_heads(const cm_problem *p, int64_t first, cm_attention *a)
+{
+    const cm_gqa *g = &p->as.gqa;
+    int64_t q = g->heads * g->size, k = g->kv_heads * g->size;
+    int64_t q_row = g->packed ? q + 2 * k : q, k_row = g->packed ? q_row : k;
+    bool turned = turns(p);
+    a->q = turned ? turned_heads(g->heads, g, first) : heads_of(0, q_row, g, first);
+    a->k = turned ? turned_heads(g->kv_heads, g, first)
+                  : heads_of(g->packed ? q : 0, k_row, g, first);
+    a->v = heads_of(g->packed ? q + k : 0, k_row, g, first);
+    a->y = heads_of(0, q, g, first);
+}
+
+static void put_bias(const cm_tensor *t, cm_attention *a)
+{
+    for (int i = 0; i < 4; i++)
+        a->bias[i] = t->dims[i] == 1 ? 0 : t->strides[i];
+    a->bias_batch = t->dims[0] == 1 ? 1 : a->batch;
+}
+
+/* Tensors are those of the problem: attention asks for their types, and strides of the past ones. */
+static void describe(const cm_problem *p, const span *s, attention *out)
+{
+    const cm_gqa *g = &p->as.gqa;
+    *out = (attention){.p = {.kind = CM_PROBLEM_ATTENTION,
+                             .op = p->op,
+                             .n_in = CM_COUNT(out->in),
+                             .n_out = CM_COUNT(out->out),
+                             .target = p->target,
+                             .threads = p->threads},
+                       .in = {[Q] = p->in[Q], [K] = p->in[Q], [V] = p->in[Q]},
+                       .out = {p->out[0], p->out[1], p->out[2]}};
+    cm_attention *a = &out->p.as.attention;
+    *a = (cm_attention){.batch = s->n,
+                        .heads = g->heads,
+                        .kv_heads = g->kv_heads,
+                        .q_len = g->len,
+                        .kv_len = s->keys - s->past,
+                        .past_len = s->past,
+                        .head_size = g->size,
+                        .v_head_size = g->size,
+                        .scale = g->scale,
+                        .softcap = g->softcap,
+                        .causal = g->causal};
+    put_heads(p, s->first, a);
+    if (has(p, SCORE_BIAS)) {
+        out->in[BIAS] = p->in[SCORE_BIAS];
+        put_bias(p->in[SCORE_BIAS], a);
+    }
+    out->in[PAST_K] = has(p, OLD_K) ? p->in[OLD_K] : NULL;
+    out->in[PAST_V] = has(p, OLD_K) ? p->in[OLD_V] : NULL;
+    out->p.in = out->in;
+    out->p.out = out->out;
+}
+
+/* ---- Sizes ---------------------------------------------------------------------------------- */
+
+static int64_t turned_elems(const cm_problem *p, int64_t heads)
+{
+    const cm_gqa *g = &p->as.gqa;
+    return turns(p) ? round16(g->batch * heads * g->len * g->size) : 0;
+}
+
+/* Cosines and sines of each token, one for each column. */
+static int64_t angle_elems(const cm_problem *p)
+{
+    const cm_gqa *g = &p->as.gqa;
+    return round16(2 * g->batch * g->len * g->rotated);
+}
+
+/* What attention needs at most: sequences may come one by one or together. */
+static size_t attention_bytes(const cm_problem *p)
+{
+    const cm_gqa *g = &p->as.gqa;
+    size_t most = 0;
+    for (int64_t n = 1; n <= g->batch; n++) {
+        span s = {.n = n, .past = g->rows - g->len, .keys = g->rows};
+        attention a;
+        describe(p, &s, &a);
+        size_t bytes = cm_attention_workspace(&a.p, NULL);
+        most = bytes > most ? bytes : most;
+    }
+    return (most + 63) / 64 * 64;
+}
+
+static size_t workspace(const cm_problem *p, const cm_knobs *k)
+{
+    const cm_gqa *g = &p->as.gqa;
+    (void)k;
+    return attention_bytes(p) + sizeof(float) * (size_t)(turned_elems(p, g->heads + g->kv_heads) +
+                                                         32 + angle_elems(p));
+}
+
+static double cost(const cm_problem *p, const cm_knobs *k)
+{
+    const cm_gqa *g = &p->as.gqa;
+    span s = {.n = g->batch, .past = g->rows - g->len, .keys = g->rows};
+    attention a;
+    describe(p, &s, &a);
+    double turned = 24 * (double)turned_elems(p, g->heads + g->kv_heads);
+    return cm_attention_cost(&a.p, k) +
+           turned / cm_cpu_bytes_per_ns(&p->target) / cm_cpu_speedup(p, turned / PIECE_FLOATS);
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+typedef struct gqa_job {
+    const cm_run *r;
+    float *q, *k, *angles; /* in the workspace */
+    cm_rotate_fn *rotate;
+    const cm_rows_kernels *rows;
+} gqa_job;
+
+static int64_t total_of(const cm_run *r)
+{
+    return *(const int32_t *)r->in[TOTAL];
+}
+
+/* Keys of sequence b, the new ones among them, as the input tells. */
+static int64_t length_of(const cm_run *r, int64_t b)
+{
+    return (int64_t)((const int32_t *)r->in[LENGTHS])[b] + 1;
+}
+
+/* A prompt, which has as many tokens as there are in all, starts the cache. */
+static int64_t past_of(const cm_run *r, int64_t b)
+{
+    int64_t len = r->p->as.gqa.len;
+    return total_of(r) == len ? 0 : length_of(r, b) - len;
+}
+
+static int64_t keys_of(const cm_run *r, int64_t b)
+{
+    const cm_gqa *g = &r->p->as.gqa;
+    return g->causal ? past_of(r, b) + g->len : length_of(r, b);
+}
+
+static int64_t position_of(const cm_run *r, int64_t token)
+{
+    int64_t len = r->p->as.gqa.len;
+    return has(r->p, POSITIONS) ? ((const int64_t *)r->in[POSITIONS])[token]
+                                : past_of(r, token / len) + token % len;
+}
+
+static cm_status check_lengths(const cm_run *r)
+{
+    const cm_problem *p = r->p;
+    const cm_gqa *g = &p->as.gqa;
+    int64_t total = total_of(r);
+    if (total < g->len || total > g->rows)
+        return cm_fail(r->cx, CM_ERR_DATA,
+                       "total_sequence_length is %lld for %lld queries and a cache of %lld",
+                       (long long)total, (long long)g->len, (long long)g->rows);
+    if (has(p, SCORE_BIAS) && (p->in[SCORE_BIAS]->dims[2] < g->len || p->in[SCORE_BIAS]->dims[3] < total))
+        return cm_fail(r->cx, CM_ERR_DATA, "attention_bias does not cover %lld keys",
+                       (long long)total);
+    for (int64_t b = 0; b < g->batch; b++) {
+        int64_t n = length_of(r, b), past = past_of(r, b);
+        if (n < 0 || n > total || past < 0 || past > g->past)
+            return cm_fail(r->cx, CM_ERR_DATA,
+                           "seqlens_k[%lld] is %lld: total_sequence_length is %lld, "
+                           "past keys %lld",
+                           (long long)b, (long long)(n - 1), (long long)total, (long long)g->past);
+    }
+    return CM_OK;
+}
+
+static cm_status check_positions(const cm_run *r)
+{
+    const cm_gqa *g = &r->p->as.gqa;
+    int64_t most = g->rotary ? r->p->in[COS]->dims[0] : 0;
+    for (int64_t t = 0; g->rotary && t < g->batch * g->len; t++) {
+        int64_t at = position_of(r, t);
+        if (at < 0 || at >= most)
+            return cm_fail(r->cx, CM_ERR_DATA,
+                           "position %lld is outside the cos and sin caches of %lld", (long long)at,
+                           (long long)most);
+    }
+    return CM_OK;
+}
+
+/* An angle for each column, from one for each pair. */
+static void spread(const float *from, const cm_gqa *g, float *to)
+{
+    int64_t half = g->rotated / 2;
+    if (g->interleaved) {
+        for (int64_t i = 0; i < half; i++)
+            to[2 * i] = to[2 * i + 1] = from[i];
+        return;
+    }
+    memcpy(to, from, (size_t)half * sizeof *to);
+    memcpy(to + half, from, (size_t)half * sizeof *to);
+}
+
+/* One head of a token; `weight`: the input that it is normalised with. */
+static void turn(const gqa_job *j, const float *x, int weight, const float *angles, float *y)
+{
+    const cm_run *r = j->r;
+    const cm_gqa *g = &r->p->as.gqa;
+    if (has(r->p, weight)) {
+        double stats[2];
+        cm_norm norm = {.kind = CM_ROWS_RMS_NORM,
+                        .n = g->size,
+                        .epsilon = g->epsilon,
+                        .scale = r->in[weight]};
+        if (!j->rows->norm_row(&norm, x, y, stats))
+            cm_norm_slow(&norm, x, 1, y, 1, stats);
+        x = y;
+    }
+    if (g->rotary)
+        j->rotate(x, angles, angles + g->rotated, g->rotated, y);
+    if (x != y)
+        memcpy(y + g->rotated, x + g->rotated, (size_t)(g->size - g->rotated) * sizeof *y);
+}
+
+/* Queries and keys of some tokens. */
+static void turn_tokens(void *arg, int64_t begin, int64_t end)
+{
+    const gqa_job *j = arg;
+    const cm_run *r = j->r;
+    const cm_gqa *g = &r->p->as.gqa;
+    int64_t q = g->heads * g->size, k = g->kv_heads * g->size, row = g->packed ? q + 2 * k : q;
+    for (int64_t t = begin; t < end; t++) {
+        int64_t b = t / g->len, s = t % g->len;
+        float *angles = j->angles + 2 * t * g->rotated;
+        const float *queries = (const float *)r->in[Q] + t * row;
+        const float *keys = g->packed ? queries + q : (const float *)r->in[K] + t * k;
+        if (g->rotary) {
+            int64_t at = position_of(r, t) * (g->rotated / 2);
+            spread((const float *)r->in[COS] + at, g, angles);
+            spread((const float *)r->in[SIN] + at, g, angles + g->rotated);
+        }
+        for (int64_t h = 0; h < g->heads; h++)
+            turn(j, queries + h * g->size, Q_NORM, angles,
+                 j->q + ((b * g->heads + h) * g->len + s) * g->size);
+        for (int64_t h = 0; h < g->kv_heads; h++)
+            turn(j, keys + h * g->size, K_NORM, angles,
+                 j->k + ((b * g->kv_heads + h) * g->len + s) * g->size);
+    }
+}
+
+/* Rows of the cache behind the keys that count: new ones that are padding, then zeros. */
+static void fill_rest(void *arg, int64_t begin, int64_t end)
+{
+    const gqa_job *j = arg;
+    const cm_run *r = j->r;
+    const cm_gqa *g = &r->p->as.gqa;
+    const size_t row = (size_t)g->size * sizeof(float);
+    cm_attention a;
+    put_heads(r->p, 0, &a);
+    for (int64_t u = begin; u < end; u++)
+        for (int which = 0; which < 2; which++) {
+            int64_t b = u / g->kv_heads, past = past_of(r, b), s = keys_of(r, b);
+            const cm_heads *h = which ? &a.v : &a.k;
+            const float *x = !which && turns(r->p) ? j->k : r->in[g->packed ? Q : K + which];
+            float *to = (float *)r->out[1 + which] + u * g->rows * g->size;
+            x += h->offset + b * h->batch + u % g->kv_heads * h->head;
+            for (; s < past + g->len; s++)
+                memcpy(to + s * g->size, x + (s - past) * h->seq, row);
+            memset(to + s * g->size, 0, (size_t)(g->rows - s) * row);
+        }
+}
+
+/* Attention of a span of sequences. */
+static void attend(const gqa_job *j, const span *s)
+{
+    static const float smooth = 0;
+    const cm_run *r = j->r;
+    const cm_problem *p = r->p;
+    const cm_gqa *g = &p->as.gqa;
+    int64_t old = s->first * g->kv_heads * g->past * g->size;
+    int64_t present = s->first * g->kv_heads * g->rows * g->size;
+    attention a;
+    describe(p, s, &a);
+    const void *in[PAST_V + 1] = {[Q] = turns(p) ? j->q : r->in[Q],
+                                  [K] = turns(p) ? j->k : r->in[g->packed ? Q : K],
+                                  [V] = r->in[g->packed ? Q : V]};
+    void *out[] = {r->out[0], (float *)r->out[1] + present, (float *)r->out[2] + present};
+    if (has(p, SCORE_BIAS))
+        in[BIAS] = (const float *)r->in[SCORE_BIAS] + s->first * a.p.as.attention.bias[0];
+    if (has(p, OLD_K)) {
+        in[PAST_K] = (const float *)r->in[OLD_K] + old;
+        in[PAST_V] = (const float *)r->in[OLD_V] + old;
+    }
+    cm_run run = *r;
+    run.p = &a.p;
+    run.in = in;
+    run.out = out;
+    job of = {.run = &run,
+              .present_rows = g->rows,
+              .window = g->left + 1,
+              .sink = has(p, SINK) ? r->in[SINK] : g->smooth ? &smooth : NULL,
+              .sink_step = has(p, SINK)};
+    cm_attention_execute(&of);
+}
+
+static gqa_job job_of(const cm_run *r)
+{
+    static cm_rotate_fn *const kernels[][2] = {
+        {cm_cpu_rotate_halves__generic, cm_cpu_rotate_pairs__generic},
+        {cm_cpu_rotate_halves__avx2, cm_cpu_rotate_pairs__avx2},
+        {cm_cpu_rotate_halves__avx512, cm_cpu_rotate_pairs__avx512}};
+    const cm_problem *p = r->p;
+    int level = p->target.level >= CM_ISA_AVX512 ? 2 : p->target.level >= CM_ISA_AVX2;
+    gqa_job j = {.r = r,
+                 .rotate = kernels[level][p->as.gqa.interleaved],
+                 .rows = cm_cpu_rows_kernels(p->target.level)};
+    j.q = (float *)((char *)r->workspace + attention_bytes(p));
+    j.k = j.q + turned_elems(p, p->as.gqa.heads);
+    j.angles = j.k + turned_elems(p, p->as.gqa.kv_heads);
+    return j;
+}
+
+static cm_status run(const cm_run *r)
+{
+    const cm_gqa *g = &r->p->as.gqa;
+    gqa_job j = job_of(r);
+    bool rest = false;
+    CM_TRY(check_lengths(r));
+    CM_TRY(check_positions(r));
+    if (turns(r->p))
+        cm_parallel(r->threads, g->batch * g->len,
+                    1 + PIECE_FLOATS / ((g->heads + g->kv_heads) * g->size), turn_tokens, &j);
+    for (int64_t b = 0; b < g->batch; b++)
+        rest = rest || keys_of(r, b) < g->rows;
+    if (rest)
+        cm_parallel(r->threads, g->batch * g->kv_heads, 1, fill_rest, &j);
+    for (span s = {0}; s.first < g->batch; s.first += s.n) {
+        s.past = past_of(r, s.first);
+        s.keys = keys_of(r, s.first);
+        s.n = 1;
+        while (s.first + s.n < g->batch && past_of(r, s.first + s.n) == s.past &&
+               keys_of(r, s.first + s.n) == s.keys)
+            s.n++;
+        attend(&j, &s);
+    }
+    return CM_OK;
+}
+
+static const cm_tactic rows[] = {
+    {.name = "gqa_f32",
+     .level = CM_ISA_GENERIC,
+     .reject = reject,
+     .cost = cost,
+     .workspace = workspace,
+     .run = run},
+};
+
+const cm_cpu_table cm_cpu_gqa = {rows, CM_COUNT(rows)};

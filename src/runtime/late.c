@@ -1,5 +1,5 @@
 /* late.c -- steps whose sizes only the run tells: formed when their inputs have come, and again when those
- * have other sizes than last time.
+ * have other sizes than last time, or other elements where sizes follow from them.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -10,11 +10,20 @@ static bool same_type(const cm_tensor *a, const cm_tensor *b)
     return a->dtype == b->dtype && cm_tensor_same_shape(a, b);
 }
 
+/* Elements that a form was made for, if it was, are those of `now`. */
+static bool same_elements(const cm_tensor *then, const cm_tensor *now)
+{
+    size_t bytes;
+    return !then->data || then->data == now->data ||
+           (cm_tensor_bytes(now, &bytes) && memcmp(then->data, now->data, bytes) == 0);
+}
+
 /* Is the form that is there for these very sizes? */
 static bool still_fits(const cm_context *c, const cm_solution *sol)
 {
     for (int i = 0; i < sol->n_in; i++)
-        if (sol->in[i] && (!c->in[i] || !same_type(sol->in[i], &c->in[i]->tensor)))
+        if (sol->in[i] && (!c->in[i] || !same_type(sol->in[i], &c->in[i]->tensor) ||
+                           !same_elements(sol->in[i], &c->in[i]->tensor)))
             return false;
     return sol->formed;
 }
@@ -71,11 +80,57 @@ bool cm_late_outputs(cm_ctx *cx, const cm_context *c, const cm_ready_step *s, cm
     return known;
 }
 
+/* Is there so much to do that forming the step anew, whenever a number changes, is the lesser part? */
+static bool is_large(const cm_solution *sol)
+{
+    enum { MANY = 4096 };
+    for (int i = 0; i < sol->n_in; i++)
+        if (sol->in[i] && cm_tensor_elems(sol->in[i]) >= MANY)
+            return true;
+    return false;
+}
+
+/* Few integers may tell sizes: the form is then for these elements. */
+static cm_status take_elements(cm_ctx *cx, const cm_context *c, cm_solution *sol,
+                               cm_late_operands *x)
+{
+    enum { FEW = 64 };
+    for (int i = 0; i < sol->n_in; i++) {
+        const cm_tensor *t = c->in[i] ? &c->in[i]->tensor : NULL;
+        size_t bytes;
+        if (!t || x->constant[i] || cm_dtype_is_float(t->dtype) || !t->data ||
+            cm_tensor_elems(t) > FEW || !cm_tensor_bytes(t, &bytes))
+            continue;
+        void *to = cm_arena_alloc_n(&sol->late, bytes + 1, 1, 16, 0);
+        if (!to)
+            return cm_fail_memory(cx);
+        memcpy(to, t->data, bytes);
+        x->in[i].data = to;
+    }
+    return CM_OK;
+}
+
+static cm_status find_outputs(cm_ctx *cx, const cm_context *c, const cm_ready_step *s,
+                              cm_solution *sol, cm_late_operands *x, bool *known)
+{
+    *known = cm_late_outputs(cx, c, s, sol, x, NULL);
+    if (*known || sol->late.failed || !is_large(sol))
+        return CM_OK;
+    CM_TRY(take_elements(cx, c, sol, x));
+    *known = cm_late_outputs(cx, c, s, sol, x, NULL);
+    for (int i = 0; !*known && i < sol->n_in; i++)
+        if (!x->constant[i])
+            x->in[i].data = NULL; /* they tell nothing */
+    return CM_OK;
+}
+
 static cm_status form(cm_ctx *cx, cm_context *c, const cm_ready_step *s, cm_solution *sol)
 {
     cm_late_operands x;
+    bool known;
     CM_TRY(cm_late_gather(cx, c, s->plan, sol, &x));
-    if (!cm_late_outputs(cx, c, s, sol, &x, NULL) ||
+    CM_TRY(find_outputs(cx, c, s, sol, &x, &known));
+    if (!known ||
         !cm_form_problem(&sol->late, s, sol->in, x.constant, (const cm_tensor *const *)x.outs,
                          &c->target, cm_threads_count(c->threads), &sol->p))
         return sol->late.failed ? cm_fail_memory(cx) : CM_OK;

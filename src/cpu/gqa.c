@@ -104,8 +104,8 @@ static void put_heads(const cm_problem *p, int64_t first, cm_attention *a)
     int64_t q_row = g->packed ? q + 2 * k : q, k_row = g->packed ? q_row : k;
     bool turned = turns(p);
     a->q = turned ? turned_heads(g->heads, g, first) : heads_of(0, q_row, g, first);
-    a->k = turned ? turned_heads(g->kv_heads, g, first)
-                  : heads_of(g->packed ? q : 0, k_row, g, first);
+    a->k =
+        turned ? turned_heads(g->kv_heads, g, first) : heads_of(g->packed ? q : 0, k_row, g, first);
     a->v = heads_of(g->packed ? q + k : 0, k_row, g, first);
     a->y = heads_of(0, q, g, first);
 }
@@ -186,8 +186,8 @@ static size_t workspace(const cm_problem *p, const cm_knobs *k)
 {
     const cm_gqa *g = &p->as.gqa;
     (void)k;
-    return attention_bytes(p) + sizeof(float) * (size_t)(turned_elems(p, g->heads + g->kv_heads) +
-                                                         32 + angle_elems(p));
+    return attention_bytes(p) +
+           sizeof(float) * (size_t)(turned_elems(p, g->heads + g->kv_heads) + 32 + angle_elems(p));
 }
 
 static double cost(const cm_problem *p, const cm_knobs *k)
@@ -250,7 +250,8 @@ static cm_status check_lengths(const cm_run *r)
         return cm_fail(r->cx, CM_ERR_DATA,
                        "total_sequence_length is %lld for %lld queries and a cache of %lld",
                        (long long)total, (long long)g->len, (long long)g->rows);
-    if (has(p, SCORE_BIAS) && (p->in[SCORE_BIAS]->dims[2] < g->len || p->in[SCORE_BIAS]->dims[3] < total))
+    if (has(p, SCORE_BIAS) &&
+        (p->in[SCORE_BIAS]->dims[2] < g->len || p->in[SCORE_BIAS]->dims[3] < total))
         return cm_fail(r->cx, CM_ERR_DATA, "attention_bias does not cover %lld keys",
                        (long long)total);
     for (int64_t b = 0; b < g->batch; b++) {
@@ -298,10 +299,8 @@ static void turn(const gqa_job *j, const float *x, int weight, const float *angl
     const cm_gqa *g = &r->p->as.gqa;
     if (has(r->p, weight)) {
         double stats[2];
-        cm_norm norm = {.kind = CM_ROWS_RMS_NORM,
-                        .n = g->size,
-                        .epsilon = g->epsilon,
-                        .scale = r->in[weight]};
+        cm_norm norm = {
+            .kind = CM_ROWS_RMS_NORM, .n = g->size, .epsilon = g->epsilon, .scale = r->in[weight]};
         if (!j->rows->norm_row(&norm, x, y, stats))
             cm_norm_slow(&norm, x, 1, y, 1, stats);
         x = y;
@@ -388,7 +387,9 @@ static void attend(const gqa_job *j, const span *s)
     job of = {.run = &run,
               .present_rows = g->rows,
               .window = g->left + 1,
-              .sink = has(p, SINK) ? r->in[SINK] : g->smooth ? &smooth : NULL,
+              .sink = has(p, SINK) ? r->in[SINK]
+                      : g->smooth  ? &smooth
+                                   : NULL,
               .sink_step = has(p, SINK)};
     cm_attention_execute(&of);
 }

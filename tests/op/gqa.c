@@ -53,9 +53,7 @@ static void check_form(const form *f)
              with(f, "norm") ? "w, w" : "_, _", f->heads, f->kv_heads, f->attrs);
     op_case c = op_case_of(text);
     bool f32 = !strcmp(f->type, "f32") && !strcmp(f->cache, "f32");
-    c.tolerance = f32                                                     ? 1e-5
-                  : strcmp(f->type, "bf16") && strcmp(f->cache, "bf16") ? 2e-3
-                                                                          : 1.6e-2;
+    c.tolerance = f32 ? 1e-5 : strcmp(f->type, "bf16") && strcmp(f->cache, "bf16") ? 2e-3 : 1.6e-2;
     c.int_high = 600;
     c.hurt = f->hurt;
     if (f->high > 0)
@@ -69,8 +67,8 @@ static void check(const char *type, const char *cache, int len, int past, int to
                   const char *lengths, int heads, int kv_heads, int size, const char *more,
                   const char *attrs)
 {
-    check_form(&(form){type, cache, len, past, total, lengths, heads, kv_heads, size, more, attrs,
-                       0, 0});
+    check_form(
+        &(form){type, cache, len, past, total, lengths, heads, kv_heads, size, more, attrs, 0, 0});
 }
 
 static void check_f32(int len, int past, int total, const char *lengths, int heads, int kv_heads,
@@ -153,7 +151,8 @@ static void sinks(void **state)
     check_f32(1, 300, 300, "299, 100", 4, 1, 32, "sink bias", "");
     check_f32(30, 20, 50, "49, 40", 2, 2, 32, "", ", smooth_softmax=1");
     /* Sinks far above all scores. */
-    check_form(&(form){"f32", "f32", 1, 20, 21, "20, 9", 4, 2, 8, "sink", ", scale=0.0001", 0, 300});
+    check_form(
+        &(form){"f32", "f32", 1, 20, 21, "20, 9", 4, 2, 8, "sink", ", scale=0.0001", 0, 300});
     check_form(&(form){"f32", "f32", 9, 0, 9, "8, 8", 4, 2, 8, "sink", ", scale=0.0001", 0, 300});
 }
 
@@ -161,15 +160,15 @@ static void hurting_values(void **state)
 {
     (void)state;
     check_form(&(form){"f32", "f32", 30, 10, 40, "39, 30", 4, 2, 16, "sink", "", 400, 0});
-    check_form(&(form){"f32", "f32", 1, 40, 41, "40, 30", 4, 2, 16, "", ", local_window_size=20",
-                       300, 0});
+    check_form(
+        &(form){"f32", "f32", 1, 40, 41, "40, 30", 4, 2, 16, "", ", local_window_size=20", 300, 0});
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_form), cmocka_unit_test(prompts), cmocka_unit_test(steps),
-        cmocka_unit_test(chunks),     cmocka_unit_test(windows), cmocka_unit_test(sinks),
+        cmocka_unit_test(every_form),     cmocka_unit_test(prompts), cmocka_unit_test(steps),
+        cmocka_unit_test(chunks),         cmocka_unit_test(windows), cmocka_unit_test(sinks),
         cmocka_unit_test(hurting_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

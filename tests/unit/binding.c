@@ -182,6 +182,37 @@ static void elements_that_vary_are_not_bound_for_ever(void **state)
     close_network(&f);
 }
 
+/* On the CPU a large step is formed for what the numbers are in this run. */
+static void elements_form_late_steps(void **state)
+{
+    enum { ROWS = 64, WIDE = 128 };
+    static float x[ROWS * WIDE];
+    fixture f;
+    (void)state;
+    open_text(&f, "x: f32[64,128]\na: i64[1]\ny = ReduceSum(x, a) {keepdims=0}\nreturn y\n", NULL);
+    for (int i = 0; i < ROWS * WIDE; i++)
+        x[i] = 1;
+    for (int64_t turn = 0; turn < 4; turn++) {
+        int64_t axis = turn % 2, n = axis ? ROWS : WIDE;
+        cm_layer_facts facts;
+        cm_datum d = {.kind = CM_TENSOR}, a = {.kind = CM_TENSOR};
+        assert_true(cm_tensor_shape(&d.tensor, CM_F32, 2, (int64_t[]){ROWS, WIDE}));
+        assert_true(cm_tensor_shape(&a.tensor, CM_I64, 1, (int64_t[]){1}));
+        d.tensor.data = x;
+        a.tensor.data = &axis;
+        assert_int_equal(cm_context_set_input(&f.cx, f.c, 0, &d), CM_OK);
+        assert_int_equal(cm_context_set_input(&f.cx, f.c, 1, &a), CM_OK);
+        run(&f);
+        const cm_tensor *y = &cm_context_output(f.c, 0)->tensor;
+        assert_int_equal(cm_tensor_elems(y), n);
+        for (int64_t i = 0; i < n; i++)
+            assert_true(((const float *)y->data)[i] == (axis ? WIDE : ROWS));
+        cm_context_layer(f.c, 0, &facts);
+        assert_false(facts.reference);
+    }
+    close_network(&f);
+}
+
 /* ---- On the driver that counts ------------------------------------------------------------------ */
 
 static int (*count)(const char *name);
@@ -303,6 +334,7 @@ int main(void)
         cmocka_unit_test(a_binding_that_failed_is_not_taken_up),
         cmocka_unit_test(elements_that_tell_sizes_are_bound),
         cmocka_unit_test(elements_that_vary_are_not_bound_for_ever),
+        cmocka_unit_test(elements_form_late_steps),
         cmocka_unit_test(graphs_are_made_once_for_a_shape),
         cmocka_unit_test(other_pointers_change_the_graph),
         cmocka_unit_test(channels_last_is_asked_for_where_a_step_may_want_it),

@@ -39,32 +39,40 @@ static bool turns(const cm_problem *p)
     return p->as.gqa.rotary || has(p, Q_NORM);
 }
 
+static bool is_real(cm_dtype t)
+{
+    return t == CM_F32 || t == CM_F16 || t == CM_BF16;
+}
+
 static const char *reject_inputs(const cm_problem *p)
 {
-    static const int real[] = {Q, K, V, OLD_K, OLD_V, SCORE_BIAS, SINK, Q_NORM, K_NORM};
+    static const int real[] = {Q, K, V, OLD_K, OLD_V, COS, SIN, SCORE_BIAS, SINK, Q_NORM, K_NORM};
+    const cm_gqa *g = &p->as.gqa;
     for (int i = 0; i < p->n_in; i++)
         if (p->in[i] && !cm_tensor_is_dense(p->in[i]))
             return "an input is strided";
     for (int i = 0; i < (int)CM_COUNT(real); i++)
-        if (has(p, real[i]) && p->in[real[i]]->dtype != CM_F32)
-            return "an input is not float32";
+        if (has(p, real[i]) && p->in[real[i]]->dtype != p->in[Q]->dtype)
+            return "inputs are of different types";
     if (p->in[LENGTHS]->dtype != CM_I32 || p->in[TOTAL]->dtype != CM_I32)
         return "lengths are not int32";
-    if (cm_tensor_elems(p->in[LENGTHS]) < p->as.gqa.batch)
+    if (cm_tensor_elems(p->in[LENGTHS]) < g->batch)
         return "there are fewer lengths than sequences";
-    if (!p->as.gqa.rotary)
-        return NULL;
-    if (p->in[COS]->dtype != CM_F32 || p->in[SIN]->dtype != CM_F32)
-        return "the angles are not float32";
-    return has(p, POSITIONS) && p->in[POSITIONS]->dtype != CM_I64 ? "positions are not int64"
-                                                                  : NULL;
+    if (g->rotary && has(p, POSITIONS) && p->in[POSITIONS]->dtype != CM_I64)
+        return "positions are not int64";
+    return NULL;
 }
 
 static const char *reject(const cm_problem *p)
 {
+    const cm_gqa *g = &p->as.gqa;
+    if (g->batch < 1 || g->len < 1)
+        return "there are no new tokens";
+    if (!is_real(p->in[Q]->dtype))
+        return "not float32, float16 or bfloat16";
     for (int o = 0; o < 3; o++)
-        if (p->out[o]->dtype != CM_F32 || !cm_tensor_is_dense(p->out[o]))
-            return "an output is not dense float32";
+        if (p->out[o]->dtype != p->in[Q]->dtype || !cm_tensor_is_dense(p->out[o]))
+            return "an output is strided or of another type";
     if (p->n_out > 3 && p->out[3])
         return "scores are an output";
     if (p->epilogue)
@@ -81,6 +89,8 @@ typedef struct span {
 
 typedef struct attention {
     cm_problem p;
+    cm_tensor
+        y; /* axes of size 1 have the strides of a row-major tensor: rows are cut from these */
     const cm_tensor *in[PAST_V + 1], *out[3];
 } attention;
 
@@ -117,9 +127,11 @@ static void put_bias(const cm_tensor *t, cm_attention *a)
     a->bias_batch = t->dims[0] == 1 ? 1 : a->batch;
 }
 
-/* Tensors are those of the problem: attention asks for their types, and strides of the past ones. */
+/* Tensors are those of the problem: attention asks for their types, and strides of the past ones. Queries that are
+ * made anew are float32, keys are of the cache's type. */
 static void describe(const cm_problem *p, const span *s, attention *out)
 {
+    static const cm_tensor made = {.dtype = CM_F32};
     const cm_gqa *g = &p->as.gqa;
     *out = (attention){.p = {.kind = CM_PROBLEM_ATTENTION,
                              .op = p->op,
@@ -127,8 +139,8 @@ static void describe(const cm_problem *p, const span *s, attention *out)
                              .n_out = CM_COUNT(out->out),
                              .target = p->target,
                              .threads = p->threads},
-                       .in = {[Q] = p->in[Q], [K] = p->in[Q], [V] = p->in[Q]},
-                       .out = {p->out[0], p->out[1], p->out[2]}};
+                       .in = {[Q] = turns(p) ? &made : p->in[Q], [K] = p->in[Q], [V] = p->in[Q]},
+                       .out = {&out->y, p->out[1], p->out[2]}};
     cm_attention *a = &out->p.as.attention;
     *a = (cm_attention){.batch = s->n,
                         .heads = g->heads,
@@ -148,6 +160,7 @@ static void describe(const cm_problem *p, const span *s, attention *out)
     }
     out->in[PAST_K] = has(p, OLD_K) ? p->in[OLD_K] : NULL;
     out->in[PAST_V] = has(p, OLD_K) ? p->in[OLD_V] : NULL;
+    cm_tensor_shape(&out->y, p->out[0]->dtype, p->out[0]->rank, p->out[0]->dims);
     out->p.in = out->in;
     out->p.out = out->out;
 }
@@ -160,11 +173,16 @@ static int64_t turned_elems(const cm_problem *p, int64_t heads)
     return turns(p) ? round16(g->batch * heads * g->len * g->size) : 0;
 }
 
-/* Cosines and sines of each token, one for each column. */
-static int64_t angle_elems(const cm_problem *p)
+/* Of a token: cosines and sines, one for each column, and a head before and after. */
+static int64_t slot_elems(const cm_gqa *g)
 {
-    const cm_gqa *g = &p->as.gqa;
-    return round16(2 * g->batch * g->len * g->rotated);
+    return round16(2 * (g->rotated + g->size));
+}
+
+/* The weights of both normalisations, then sinks, where they are not float32. */
+static int64_t widened_elems(const cm_gqa *g)
+{
+    return round16(2 * g->size + g->heads);
 }
 
 /* What attention needs at most: sequences may come one by one or together. */
@@ -186,8 +204,9 @@ static size_t workspace(const cm_problem *p, const cm_knobs *k)
 {
     const cm_gqa *g = &p->as.gqa;
     (void)k;
-    return attention_bytes(p) +
-           sizeof(float) * (size_t)(turned_elems(p, g->heads + g->kv_heads) + 32 + angle_elems(p));
+    int64_t slots = turns(p) ? g->batch * g->len * slot_elems(g) : 0;
+    int64_t turned = turned_elems(p, g->heads) + turned_elems(p, g->kv_heads);
+    return attention_bytes(p) + (size_t)(turned + widened_elems(g) + slots) * sizeof(float);
 }
 
 static double cost(const cm_problem *p, const cm_knobs *k)
@@ -196,18 +215,24 @@ static double cost(const cm_problem *p, const cm_knobs *k)
     span s = {.n = g->batch, .past = g->rows - g->len, .keys = g->rows};
     attention a;
     describe(p, &s, &a);
-    double turned = 24 * (double)turned_elems(p, g->heads + g->kv_heads);
+    double turned = (double)turned_elems(p, g->heads + g->kv_heads);
     return cm_attention_cost(&a.p, k) +
-           turned / cm_cpu_bytes_per_ns(&p->target) / cm_cpu_speedup(p, turned / PIECE_FLOATS);
+           24 * turned / cm_cpu_bytes_per_ns(&p->target) / cm_cpu_speedup(p, turned / PIECE_FLOATS);
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
 typedef struct gqa_job {
     const cm_run *r;
-    float *q, *k, *angles; /* in the workspace */
+    cm_dtype type;
+    int64_t bytes;               /* of an element */
+    float *q;                    /* made anew, in the workspace: queries, and ... */
+    void *k;                     /* ... keys of the cache's type */
+    float *slots;                /* of tokens */
+    const float *norm[2], *sink; /* NULL: none */
     cm_rotate_fn *rotate;
     const cm_rows_kernels *rows;
+    const cm_tile_kernels *tile;
 } gqa_job;
 
 static int64_t total_of(const cm_run *r)
@@ -279,10 +304,27 @@ static cm_status check_positions(const cm_run *r)
     return CM_OK;
 }
 
-/* An angle for each column, from one for each pair. */
-static void spread(const float *from, const cm_gqa *g, float *to)
+/* Element i of an input, and from there on. */
+static const void *element(const gqa_job *j, int input, int64_t i)
 {
+    return (const char *)j->r->in[input] + i * j->bytes;
+}
+
+/* n elements as float32: where they lie, or in `room`. */
+static const float *widened(const gqa_job *j, const void *x, int64_t n, float *room)
+{
+    if (j->type == CM_F32)
+        return x;
+    j->tile->load[j->type](room, x, 1, n);
+    return room;
+}
+
+/* An angle for each column, from one for each pair; `room` for these. */
+static void spread(const gqa_job *j, const void *angles, float *room, float *to)
+{
+    const cm_gqa *g = &j->r->p->as.gqa;
     int64_t half = g->rotated / 2;
+    const float *from = widened(j, angles, half, room);
     if (g->interleaved) {
         for (int64_t i = 0; i < half; i++)
             to[2 * i] = to[2 * i + 1] = from[i];
@@ -292,49 +334,65 @@ static void spread(const float *from, const cm_gqa *g, float *to)
     memcpy(to + half, from, (size_t)half * sizeof *to);
 }
 
-/* One head of a token; `weight`: the input that it is normalised with. */
-static void turn(const gqa_job *j, const float *x, int weight, const float *angles, float *y)
+/* One head of a token, normalised and rotated. */
+static void turn(const gqa_job *j, const void *head, const float *weight, float *slot, float *y)
 {
-    const cm_run *r = j->r;
-    const cm_gqa *g = &r->p->as.gqa;
-    if (has(r->p, weight)) {
+    const cm_gqa *g = &j->r->p->as.gqa;
+    const float *x = widened(j, head, g->size, slot + 2 * g->rotated);
+    if (weight) {
         double stats[2];
         cm_norm norm = {
-            .kind = CM_ROWS_RMS_NORM, .n = g->size, .epsilon = g->epsilon, .scale = r->in[weight]};
+            .kind = CM_ROWS_RMS_NORM, .n = g->size, .epsilon = g->epsilon, .scale = weight};
         if (!j->rows->norm_row(&norm, x, y, stats))
             cm_norm_slow(&norm, x, 1, y, 1, stats);
         x = y;
     }
     if (g->rotary)
-        j->rotate(x, angles, angles + g->rotated, g->rotated, y);
+        j->rotate(x, slot, slot + g->rotated, g->rotated, y);
     if (x != y)
         memcpy(y + g->rotated, x + g->rotated, (size_t)(g->size - g->rotated) * sizeof *y);
+}
+
+/* The same for a key; it is the one at element `at` of those made anew. */
+static void turn_key(const gqa_job *j, const void *head, float *slot, int64_t at)
+{
+    const cm_gqa *g = &j->r->p->as.gqa;
+    float *y = slot + 2 * g->rotated + g->size;
+    void *to = (char *)j->k + at * j->bytes;
+    turn(j, head, j->norm[1], slot, j->type == CM_F32 ? to : y);
+    if (j->type != CM_F32)
+        j->tile->store[j->type](to, 1, y, g->size);
 }
 
 /* Queries and keys of some tokens. */
 static void turn_tokens(void *arg, int64_t begin, int64_t end)
 {
     const gqa_job *j = arg;
-    const cm_run *r = j->r;
-    const cm_gqa *g = &r->p->as.gqa;
+    const cm_gqa *g = &j->r->p->as.gqa;
     int64_t q = g->heads * g->size, k = g->kv_heads * g->size, row = g->packed ? q + 2 * k : q;
     for (int64_t t = begin; t < end; t++) {
         int64_t b = t / g->len, s = t % g->len;
-        float *angles = j->angles + 2 * t * g->rotated;
-        const float *queries = (const float *)r->in[Q] + t * row;
-        const float *keys = g->packed ? queries + q : (const float *)r->in[K] + t * k;
+        float *slot = j->slots + t * slot_elems(g), *room = slot + 2 * g->rotated;
+        const char *keys = g->packed ? element(j, Q, t * row + q) : element(j, K, t * k);
         if (g->rotary) {
-            int64_t at = position_of(r, t) * (g->rotated / 2);
-            spread((const float *)r->in[COS] + at, g, angles);
-            spread((const float *)r->in[SIN] + at, g, angles + g->rotated);
+            int64_t at = position_of(j->r, t) * (g->rotated / 2);
+            spread(j, element(j, COS, at), room, slot);
+            spread(j, element(j, SIN, at), room, slot + g->rotated);
         }
         for (int64_t h = 0; h < g->heads; h++)
-            turn(j, queries + h * g->size, Q_NORM, angles,
+            turn(j, element(j, Q, t * row + h * g->size), j->norm[0], slot,
                  j->q + ((b * g->heads + h) * g->len + s) * g->size);
         for (int64_t h = 0; h < g->kv_heads; h++)
-            turn(j, keys + h * g->size, K_NORM, angles,
-                 j->k + ((b * g->kv_heads + h) * g->len + s) * g->size);
+            turn_key(j, keys + h * g->size * j->bytes, slot,
+                     ((b * g->kv_heads + h) * g->len + s) * g->size);
     }
+}
+
+/* Keys (0) or values (1) of the new tokens; put_heads tells where in there. */
+static const void *fresh(const gqa_job *j, int which)
+{
+    const cm_problem *p = j->r->p;
+    return !which && turns(p) ? j->k : j->r->in[p->as.gqa.packed ? Q : K + which];
 }
 
 /* Rows of the cache behind the keys that count: new ones that are padding, then zeros. */
@@ -343,42 +401,41 @@ static void fill_rest(void *arg, int64_t begin, int64_t end)
     const gqa_job *j = arg;
     const cm_run *r = j->r;
     const cm_gqa *g = &r->p->as.gqa;
-    const size_t row = (size_t)g->size * sizeof(float);
+    int64_t row = g->size * j->bytes;
     cm_attention a;
     put_heads(r->p, 0, &a);
-    for (int64_t u = begin; u < end; u++)
-        for (int which = 0; which < 2; which++) {
-            int64_t b = u / g->kv_heads, past = past_of(r, b), s = keys_of(r, b);
-            const cm_heads *h = which ? &a.v : &a.k;
-            const float *x = !which && turns(r->p) ? j->k : r->in[g->packed ? Q : K + which];
-            float *to = (float *)r->out[1 + which] + u * g->rows * g->size;
-            x += h->offset + b * h->batch + u % g->kv_heads * h->head;
-            for (; s < past + g->len; s++)
-                memcpy(to + s * g->size, x + (s - past) * h->seq, row);
-            memset(to + s * g->size, 0, (size_t)(g->rows - s) * row);
-        }
+    for (int64_t i = begin; i < end; i++) {
+        int which = i % 2 != 0;
+        int64_t u = i / 2, b = u / g->kv_heads, past = past_of(r, b), s = keys_of(r, b);
+        const cm_heads *h = which ? &a.v : &a.k;
+        int64_t from = h->offset + b * h->batch + u % g->kv_heads * h->head;
+        char *to = (char *)r->out[1 + which] + u * g->rows * row;
+        for (; s < past + g->len; s++)
+            memcpy(to + s * row,
+                   (const char *)fresh(j, which) + (from + (s - past) * h->seq) * j->bytes,
+                   (size_t)row);
+        memset(to + s * row, 0, (size_t)((g->rows - s) * row));
+    }
 }
 
 /* Attention of a span of sequences. */
 static void attend(const gqa_job *j, const span *s)
 {
-    static const float smooth = 0;
     const cm_run *r = j->r;
     const cm_problem *p = r->p;
     const cm_gqa *g = &p->as.gqa;
-    int64_t old = s->first * g->kv_heads * g->past * g->size;
-    int64_t present = s->first * g->kv_heads * g->rows * g->size;
+    int64_t heads = s->first * g->kv_heads, old = heads * g->past * g->size;
+    int64_t present = heads * g->rows * g->size * j->bytes;
     attention a;
     describe(p, s, &a);
-    const void *in[PAST_V + 1] = {[Q] = turns(p) ? j->q : r->in[Q],
-                                  [K] = turns(p) ? j->k : r->in[g->packed ? Q : K],
-                                  [V] = r->in[g->packed ? Q : V]};
-    void *out[] = {r->out[0], (float *)r->out[1] + present, (float *)r->out[2] + present};
+    const void *in[PAST_V + 1] = {
+        [Q] = turns(p) ? j->q : r->in[Q], [K] = fresh(j, 0), [V] = fresh(j, 1)};
+    void *out[] = {r->out[0], (char *)r->out[1] + present, (char *)r->out[2] + present};
     if (has(p, SCORE_BIAS))
-        in[BIAS] = (const float *)r->in[SCORE_BIAS] + s->first * a.p.as.attention.bias[0];
+        in[BIAS] = element(j, SCORE_BIAS, s->first * a.p.as.attention.bias[0]);
     if (has(p, OLD_K)) {
-        in[PAST_K] = (const float *)r->in[OLD_K] + old;
-        in[PAST_V] = (const float *)r->in[OLD_V] + old;
+        in[PAST_K] = element(j, OLD_K, old);
+        in[PAST_V] = element(j, OLD_V, old);
     }
     cm_run run = *r;
     run.p = &a.p;
@@ -387,9 +444,7 @@ static void attend(const gqa_job *j, const span *s)
     job of = {.run = &run,
               .present_rows = g->rows,
               .window = g->left + 1,
-              .sink = has(p, SINK) ? r->in[SINK]
-                      : g->smooth  ? &smooth
-                                   : NULL,
+              .sink = j->sink,
               .sink_step = has(p, SINK)};
     cm_attention_execute(&of);
 }
@@ -400,14 +455,27 @@ static gqa_job job_of(const cm_run *r)
         {cm_cpu_rotate_halves__generic, cm_cpu_rotate_pairs__generic},
         {cm_cpu_rotate_halves__avx2, cm_cpu_rotate_pairs__avx2},
         {cm_cpu_rotate_halves__avx512, cm_cpu_rotate_pairs__avx512}};
+    static const float smooth = 0;
     const cm_problem *p = r->p;
+    const cm_gqa *g = &p->as.gqa;
     int level = p->target.level >= CM_ISA_AVX512 ? 2 : p->target.level >= CM_ISA_AVX2;
     gqa_job j = {.r = r,
-                 .rotate = kernels[level][p->as.gqa.interleaved],
-                 .rows = cm_cpu_rows_kernels(p->target.level)};
+                 .type = p->in[Q]->dtype,
+                 .bytes = (int64_t)cm_dtype_size(p->in[Q]->dtype),
+                 .rotate = kernels[level][g->interleaved],
+                 .rows = cm_cpu_rows_kernels(p->target.level),
+                 .tile = cm_tile_kernels_at(p->target.level)};
     j.q = (float *)((char *)r->workspace + attention_bytes(p));
-    j.k = j.q + turned_elems(p, p->as.gqa.heads);
-    j.angles = j.k + turned_elems(p, p->as.gqa.kv_heads);
+    float *k = j.q + turned_elems(p, g->heads), *room = k + turned_elems(p, g->kv_heads);
+    j.k = k;
+    j.slots = room + widened_elems(g);
+    for (int i = 0; i < 2; i++)
+        if (has(p, Q_NORM + i))
+            j.norm[i] = widened(&j, r->in[Q_NORM + i], g->size, room + i * g->size);
+    if (has(p, SINK))
+        j.sink = widened(&j, r->in[SINK], g->heads, room + 2 * g->size);
+    else if (g->smooth)
+        j.sink = &smooth;
     return j;
 }
 
@@ -424,7 +492,7 @@ static cm_status run(const cm_run *r)
     for (int64_t b = 0; b < g->batch; b++)
         rest = rest || keys_of(r, b) < g->rows;
     if (rest)
-        cm_parallel(r->threads, g->batch * g->kv_heads, 1, fill_rest, &j);
+        cm_parallel(r->threads, 2 * g->batch * g->kv_heads, 1, fill_rest, &j);
     for (span s = {0}; s.first < g->batch; s.first += s.n) {
         s.past = past_of(r, s.first);
         s.keys = keys_of(r, s.first);
@@ -438,7 +506,7 @@ static cm_status run(const cm_run *r)
 }
 
 static const cm_tactic rows[] = {
-    {.name = "gqa_f32",
+    {.name = "gqa",
      .level = CM_ISA_GENERIC,
      .reject = reject,
      .cost = cost,

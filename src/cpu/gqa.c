@@ -451,18 +451,13 @@ static void attend(const gqa_job *j, const span *s)
 
 static gqa_job job_of(const cm_run *r)
 {
-    static cm_rotate_fn *const kernels[][2] = {
-        {cm_cpu_rotate_halves__generic, cm_cpu_rotate_pairs__generic},
-        {cm_cpu_rotate_halves__avx2, cm_cpu_rotate_pairs__avx2},
-        {cm_cpu_rotate_halves__avx512, cm_cpu_rotate_pairs__avx512}};
     static const float smooth = 0;
     const cm_problem *p = r->p;
     const cm_gqa *g = &p->as.gqa;
-    int level = p->target.level >= CM_ISA_AVX512 ? 2 : p->target.level >= CM_ISA_AVX2;
     gqa_job j = {.r = r,
                  .type = p->in[Q]->dtype,
                  .bytes = (int64_t)cm_dtype_size(p->in[Q]->dtype),
-                 .rotate = kernels[level][g->interleaved],
+                 .rotate = cm_cpu_rotate_kernel(p->target.level, g->interleaved),
                  .rows = cm_cpu_rows_kernels(p->target.level),
                  .tile = cm_tile_kernels_at(p->target.level)};
     j.q = (float *)((char *)r->workspace + attention_bytes(p));

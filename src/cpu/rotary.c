@@ -72,21 +72,25 @@ static void some_rows(void *arg, int64_t begin, int64_t end)
     }
 }
 
-static cm_status run(const cm_run *r)
+cm_rotate_fn *cm_cpu_rotate_kernel(int level, bool interleaved)
 {
     static cm_rotate_fn *const kernels[][2] = {
         {cm_cpu_rotate_halves__generic, cm_cpu_rotate_pairs__generic},
         {cm_cpu_rotate_halves__avx2, cm_cpu_rotate_pairs__avx2},
         {cm_cpu_rotate_halves__avx512, cm_cpu_rotate_pairs__avx512}};
+    return kernels[level >= CM_ISA_AVX512 ? 2 : level >= CM_ISA_AVX2][interleaved];
+}
+
+static cm_status run(const cm_run *r)
+{
     const cm_problem *p = r->p;
     const cm_rotary_shape *s = &p->as.rotary;
-    int level = p->target.level >= CM_ISA_AVX512 ? 2 : p->target.level >= CM_ISA_AVX2;
     job j = {.p = p,
              .x = r->in[0],
              .cos = r->in[1],
              .sin = r->in[2],
              .y = r->out[0],
-             .rotate = kernels[level][s->interleaved]};
+             .rotate = cm_cpu_rotate_kernel(p->target.level, s->interleaved)};
     if (p->epilogue)
         cm_epilogue_init(&j.epilogue, r, 1);
     cm_parallel(r->threads, s->rows, 1 + PIECE_FLOATS / s->columns, some_rows, &j);

@@ -11,5 +11,7 @@ typedef void cm_rotate_fn(const float *x, const float *cos, const float *sin, in
 cm_rotate_fn cm_cpu_rotate_halves__generic, cm_cpu_rotate_halves__avx2,
     cm_cpu_rotate_halves__avx512;
 cm_rotate_fn cm_cpu_rotate_pairs__generic, cm_cpu_rotate_pairs__avx2, cm_cpu_rotate_pairs__avx512;
+/* Pairs of adjacent columns where interleaved, else (j, j + n / 2). */
+cm_rotate_fn *cm_cpu_rotate_kernel(int level, bool interleaved);
 
 #endif

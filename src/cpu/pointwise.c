@@ -245,6 +245,7 @@ static const cm_tactic rows[] = {
      .run = run,
      .in_place = CM_IN_PLACE_ANY},
     CM_ROW(pointwise_compare, GENERIC),
+    CM_ROW(pointwise_typed, GENERIC),
     {.name = "pointwise_wide",
      .level = CM_ISA_GENERIC,
      .reject = cm_pointwise_wide_reject,

@@ -26,6 +26,8 @@ cm_status cm_pointwise_wide_run(const cm_run *r);
 
 /* Two tensors of whole numbers compared: pointwise_compare.c. */
 CM_TACTIC(pointwise_compare);
+/* One operator on whole numbers or doubles, and casts: pointwise_typed.c. */
+CM_TACTIC(pointwise_typed);
 
 /* to[i] = is x[i] like y[i]? An operand whose step is 0 is one number; not both are. */
 typedef struct cm_comparison {

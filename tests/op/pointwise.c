@@ -289,6 +289,145 @@ static void casts_of_integers(void **state)
         }
 }
 
+/* Inputs whose low bits are any: sums and products wrap in every width. */
+static void check_wrapping(const char *text, bool huge)
+{
+    op_case c = op_case_of(text);
+    c.int_low = huge ? -(INT64_C(1) << 61) : -(INT64_C(1) << 50);
+    c.int_high = huge ? INT64_C(1) << 61 : c.int_low + (INT64_C(134217689) << 24);
+    c.low = -300;
+    c.high = 300;
+    c.hurt = 7;
+    c.tolerance = 0;
+    c.only = "typed";
+    op_check(&c);
+    if (!c.ran)
+        fail_msg("not taken:\n%s", text);
+}
+
+#define WRAPPING(...)                                                                              \
+    do {                                                                                           \
+        char text_[400];                                                                           \
+        snprintf(text_, sizeof text_, __VA_ARGS__);                                                \
+        check_wrapping(text_, false);                                                              \
+        check_wrapping(text_, true);                                                               \
+    } while (0)
+
+static const char *const own_types[] = {"i64", "i32", "u8", "i8", "i16", "u16", "u32", "u64"};
+/* Scalars, columns, rows, strided rows beside each other, and lengths around blocks and pieces. */
+static const char *const own_shapes[][2] = {{"1", "1"},         {"63", "63"},       {"65", "1"},
+                                            {"9001", "9001"},   {"3,300", "300"},   {"3,300", "1"},
+                                            {"5,70", "5,1"},    {"2,3,4,5", "4,1"}, {"400,3", "3"},
+                                            {"400,3", "400,1"}, {"2,9,5", "2,1,5"}};
+
+static void own_types_of_two(void **state)
+{
+    (void)state;
+    static const char *const both[] = {
+        "Add",        "Sub",       "Mul",         "Max",     "Min",
+        "Equal",      "Less",      "LessOrEqual", "Greater", "GreaterOrEqual",
+        "BitwiseAnd", "BitwiseOr", "BitwiseXor"};
+    for (int t = 0; t < CM_COUNT(own_types); t++)
+        for (int i = 0; i < CM_COUNT(both); i++)
+            for (int s = 0; s < CM_COUNT(own_shapes); s++) {
+                WRAPPING("x: %s[%s]\nz: %s[%s]\ny = %s(x, z)\nreturn y\n", own_types[t],
+                         own_shapes[s][0], own_types[t], own_shapes[s][1], both[i]);
+                WRAPPING("x: %s[%s]\nz: %s[%s]\ny = %s(z, x)\nreturn y\n", own_types[t],
+                         own_shapes[s][0], own_types[t], own_shapes[s][1], both[i]);
+            }
+}
+
+static void own_types_of_one(void **state)
+{
+    (void)state;
+    static const char *const one[] = {"Neg", "Abs", "Sign", "Relu", "BitwiseNot"};
+    static const char *const sizes[] = {"1", "64", "77", "2,9,5", "9001"};
+    for (int t = 0; t < CM_COUNT(own_types); t++)
+        for (int i = 0; i < CM_COUNT(one); i++)
+            for (int s = 0; s < CM_COUNT(sizes); s++)
+                if (*own_types[t] == 'i' || (strcmp(one[i], "Neg") && strcmp(one[i], "Relu")))
+                    WRAPPING("x: %s[%s]\ny = %s(x)\nreturn y\n", own_types[t], sizes[s], one[i]);
+    WRAPPING("@x = i32[4] {-2147483648, 2147483647, -1, 0}\ny = Abs(@x)\nreturn y\n");
+    WRAPPING("@x = i32[4] {-2147483648, 2147483647, -1, 0}\ny = Neg(@x)\nreturn y\n");
+    WRAPPING("x: i32[4]\n@z = i32[3,1] {-2147483648, 2147483647, -1}\ny = Mul(x, @z)\nreturn y\n");
+    WRAPPING("x: i8[3,70]\n@z = i8[] {-128}\ny = Mul(x, @z)\nreturn y\n");
+}
+
+static void own_types_of_three(void **state)
+{
+    (void)state;
+    for (int t = 0; t < CM_COUNT(own_types); t++) {
+        const char *type = own_types[t];
+        for (int s = 0; s < CM_COUNT(own_shapes); s++) {
+            WRAPPING("c: bool[%s]\nx: %s[%s]\nz: %s[%s]\ny = Where(c, x, z)\nreturn y\n",
+                     own_shapes[s][0], type, own_shapes[s][1], type, own_shapes[s][0]);
+            WRAPPING("c: bool[%s]\nx: %s[%s]\nz: %s[%s]\ny = Where(c, x, z)\nreturn y\n",
+                     own_shapes[s][1], type, own_shapes[s][0], type, own_shapes[s][1]);
+        }
+        WRAPPING("c: bool[90]\nx: %s[90]\n@z = %s[] {7}\ny = Where(c, x, @z)\nreturn y\n", type,
+                 type);
+        WRAPPING("x: %s[70]\n@l = %s[] {3}\ny = Clip(x, @l)\nreturn y\n", type, type);
+        WRAPPING("x: %s[70]\n@h = %s[] {90}\ny = Clip(x, _, @h)\nreturn y\n", type, type);
+        WRAPPING("x: %s[70]\nl: %s[]\nh: %s[]\ny = Clip(x, l, h)\nreturn y\n", type, type, type);
+        WRAPPING("x: %s[70]\nz: %s[9,1]\nw: %s[9,70]\ny = Max(x, z, w)\nreturn y\n", type, type,
+                 type);
+        for (int left = 0; left < 2; left++) {
+            const char *way = left ? "LEFT" : "RIGHT";
+            WRAPPING("x: %s[2,90]\n@z = %s[6,1,1] {0,1,7,31,63,100}\n"
+                     "y = BitShift(x, @z) {direction=\"%s\"}\nreturn y\n",
+                     type, type, way);
+            WRAPPING("x: %s[90]\nz: %s[90]\ny = BitShift(x, z) {direction=\"%s\"}\nreturn y\n",
+                     type, type, way);
+        }
+    }
+    WRAPPING("c: bool[9,1]\nx: f32[9,70]\nz: f32[]\ny = Where(c, x, z)\nreturn y\n");
+    WRAPPING("x: bool[90]\nz: bool[4,1]\ny = Xor(x, z)\nreturn y\n");
+    WRAPPING("x: bool[90]\nz: bool[4,90]\ny = And(x, z)\nreturn y\n");
+    WRAPPING("x: bool[90]\nz: bool[4,90]\ny = Or(x, z)\nreturn y\n");
+    WRAPPING("x: bool[90]\ny = Not(x)\nreturn y\n");
+}
+
+static void own_types_of_doubles(void **state)
+{
+    (void)state;
+    static const char *const both[] = {"Add",         "Sub",     "Mul",           "Div",
+                                       "Max",         "Min",     "Equal",         "Less",
+                                       "LessOrEqual", "Greater", "GreaterOrEqual"};
+    static const char *const one[] = {"Neg", "Abs", "Sqrt", "Relu"};
+    for (int s = 0; s < CM_COUNT(own_shapes); s++) {
+        for (int i = 0; i < CM_COUNT(both); i++)
+            WRAPPING("x: f64[%s]\nz: f64[%s]\ny = %s(x, z)\nreturn y\n", own_shapes[s][0],
+                     own_shapes[s][1], both[i]);
+        for (int i = 0; i < CM_COUNT(one); i++)
+            WRAPPING("x: f64[%s]\ny = %s(x)\nreturn y\n", own_shapes[s][0], one[i]);
+    }
+}
+
+static void own_types_cast(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"i64", "i32", "u8",   "i8",  "i16", "u16", "u32",
+                                        "u64", "f64", "bool", "f32", "f16", "bf16"};
+    static const char *const sizes[] = {"1", "64", "77", "9001"};
+    for (int i = 0; i < CM_COUNT(types); i++)
+        for (int k = 0; k < 11; k++)
+            for (int s = 0; s < CM_COUNT(sizes); s++) {
+                cm_dtype type;
+                assert_true(cm_dtype_parse(types[k], &type));
+                if (*types[i] == 'f' || *types[i] == 'b')
+                    if (!strcmp(types[k], "u64") && strcmp(types[i], "bool") != 0)
+                        continue; /* the evaluator's alone */
+                WRAPPING("x: %s[%s]\ny = Cast(x) {to=%d}\nreturn y\n", types[i], sizes[s],
+                         (int)type);
+            }
+    WRAPPING("x: i64[3,77]\ny = Cast(x) {to=10}\nreturn y\n");
+    WRAPPING("@x = f32[6] {1e30, -1e30, 2147483648, -2147483648, 4294967296, 255.9}\n"
+             "y = Cast(@x) {to=6}\nreturn y\n");
+    WRAPPING("@x = f32[6] {1e30, -1e30, 2147483648, -2147483648, 4294967296, 255.9}\n"
+             "y = Cast(@x) {to=12}\nreturn y\n");
+    WRAPPING("@x = i32[5] {65519, 65520, -65520, 2049, 65535}\ny = Cast(@x) {to=10}\nreturn y\n");
+}
+
 /* What rests on integers wrapping or dividing is not for float32. */
 static void leaves_integers_alone(void **state)
 {
@@ -448,6 +587,11 @@ int main(void)
         cmocka_unit_test(leaves_integers_alone),
         cmocka_unit_test(integers_and_doubles),
         cmocka_unit_test(casts_of_integers),
+        cmocka_unit_test(own_types_of_one),
+        cmocka_unit_test(own_types_of_two),
+        cmocka_unit_test(own_types_of_three),
+        cmocka_unit_test(own_types_of_doubles),
+        cmocka_unit_test(own_types_cast),
         cmocka_unit_test(functions_that_are_rare),
         cmocka_unit_test(whole_numbers_alone),
         cmocka_unit_test(casts_of_bytes),

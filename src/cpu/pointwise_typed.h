@@ -1,0 +1,42 @@
+/* pointwise_typed.h -- instructions on runs of elements of one type, which the levels have.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef CM_CPU_POINTWISE_TYPED_H
+#define CM_CPU_POINTWISE_TYPED_H
+
+#include "plan/program.h"
+
+/* How the bits of an element are read. The width of a whole number is 2^(kind & 3) bytes. */
+typedef enum {
+    CM_TYPED_I8,
+    CM_TYPED_I16,
+    CM_TYPED_I32,
+    CM_TYPED_I64,
+    CM_TYPED_U8,
+    CM_TYPED_U16,
+    CM_TYPED_U32,
+    CM_TYPED_U64,
+    CM_TYPED_BOOL,
+    CM_TYPED_F32,
+    CM_TYPED_F64,
+    CM_TYPED_NONE
+} cm_typed;
+
+enum { CM_TYPED_BLOCK = 64 }; /* elements */
+
+/* Blocks of elements; operands are apart from the result. */
+typedef struct cm_typed_run {
+    void *to;
+    const void *a, *b, *c;
+    int64_t blocks;
+} cm_typed_run;
+
+typedef struct cm_typed_kernels {
+    /* The instruction on elements of a type; comparisons give bytes of 0 and 1, SELECT reads such from a. There is no
+     * kernel for GT and GE (the operands change places), nor for any that cm_typed_has does not name. */
+    void (*apply)(cm_pointwise op, cm_typed type, const cm_typed_run *r);
+    /* a as another type: as Cast has it. Not to the type itself, not to and from bytes of floats. */
+    void (*convert)(cm_typed from, cm_typed to, const cm_typed_run *r);
+} cm_typed_kernels;
+extern const cm_typed_kernels cm_cpu_typed__generic, cm_cpu_typed__avx2, cm_cpu_typed__avx512;
+
+#endif

@@ -1,0 +1,382 @@
+/* pointwise_typed.h -- instructions in the elements' own type, at any level: loops over whole blocks, which the
+ * compiler turns into vectors without a rest.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What depends on the width alone is written for unsigned numbers. Conversions of floats to whole numbers
+ * are those of the machine: what does not fit is the most negative number. */
+#include "cpu/pointwise_typed.h"
+
+#include <math.h>
+
+#include "cpu/simd/vec.h"
+
+#define BLOCKS(TY, TA, TB, value)                                                                  \
+    do {                                                                                           \
+        TY *y = r->to;                                                                             \
+        const TA *a = r->a;                                                                        \
+        const TB *b = r->b, *c = r->c;                                                             \
+        (void)b;                                                                                   \
+        (void)c;                                                                                   \
+        const uint64_t n = (uint64_t)r->blocks * CM_TYPED_BLOCK;                                   \
+        _Pragma("GCC ivdep") for (uint64_t i = 0; i < n; i++) y[i] = (TY)(value);                  \
+    } while (0)
+#define A a[i]
+#define B b[i]
+#define C c[i]
+
+#define EACH(TY, TA, value) BLOCKS(TY, TA, TA, value)
+/* One loop for each width, the result of the same width or a truth value. */
+#define WIDTHS(TO8, TO16, TO32, TO64, TA8, TA16, TA32, TA64, value)                                \
+    switch ((int)type & 3) {                                                                       \
+    case 0:                                                                                        \
+        BLOCKS(TO8, TA8, uint8_t, value);                                                          \
+        return;                                                                                    \
+    case 1:                                                                                        \
+        BLOCKS(TO16, TA16, uint16_t, value);                                                       \
+        return;                                                                                    \
+    case 2:                                                                                        \
+        BLOCKS(TO32, TA32, uint32_t, value);                                                       \
+        return;                                                                                    \
+    default:                                                                                       \
+        BLOCKS(TO64, TA64, uint64_t, value);                                                       \
+        return;                                                                                    \
+    }
+#define BITS(value)                                                                                \
+    WIDTHS(uint8_t, uint16_t, uint32_t, uint64_t, uint8_t, uint16_t, uint32_t, uint64_t, value)
+#define TRUTH(value)                                                                               \
+    WIDTHS(uint8_t, uint8_t, uint8_t, uint8_t, uint8_t, uint16_t, uint32_t, uint64_t, value)
+#define CHOICE(value)                                                                              \
+    WIDTHS(uint8_t, uint16_t, uint32_t, uint64_t, uint8_t, uint8_t, uint8_t, uint8_t, value)
+
+/* What is the same for signed and unsigned numbers. 1u: products of 16 bits do not fit an int. */
+static void apply_bits(cm_pointwise op, cm_typed type, const cm_typed_run *r)
+{
+    switch (op) {
+    case CM_PW_ADD:
+        BITS(A + B)
+    case CM_PW_SUB:
+        BITS(A - B)
+    case CM_PW_MUL:
+        BITS(1u * A * B)
+    case CM_PW_NEG:
+        BITS(0u - A)
+    case CM_PW_BIT_NOT:
+        BITS(~A)
+    case CM_PW_BIT_AND:
+        BITS(A & B)
+    case CM_PW_BIT_OR:
+        BITS(A | B)
+    case CM_PW_BIT_XOR:
+        BITS(A ^ B)
+    case CM_PW_SHIFT_LEFT:
+        BITS(B < 8 * sizeof A ? (1u * A) << (B & (8 * sizeof A - 1)) : 0u)
+    case CM_PW_EQ:
+        TRUTH(A == B)
+    default: /* SELECT */
+        CHOICE(A ? B : C)
+    }
+}
+
+static void apply_bool(cm_pointwise op, const cm_typed_run *r)
+{
+    switch (op) {
+    case CM_PW_AND:
+        EACH(uint8_t, uint8_t, (A != 0) & (B != 0));
+        return;
+    case CM_PW_OR:
+        EACH(uint8_t, uint8_t, (A | B) != 0);
+        return;
+    case CM_PW_XOR:
+        EACH(uint8_t, uint8_t, (A != 0) ^ (B != 0));
+        return;
+    default: /* NOT */
+        EACH(uint8_t, uint8_t, A == 0);
+        return;
+    }
+}
+
+#define SIGNED(bits, value)                                                                        \
+    EACH(int##bits##_t, int##bits##_t, value);                                                     \
+    return
+/* One loop for each type of whole numbers. */
+#define WHOLE(value)                                                                               \
+    switch (type) {                                                                                \
+    case CM_TYPED_I8:                                                                              \
+        SIGNED(8, value);                                                                          \
+    case CM_TYPED_I16:                                                                             \
+        SIGNED(16, value);                                                                         \
+    case CM_TYPED_I32:                                                                             \
+        SIGNED(32, value);                                                                         \
+    case CM_TYPED_I64:                                                                             \
+        SIGNED(64, value);                                                                         \
+    default:                                                                                       \
+        BITS(value)                                                                                \
+    }
+#define ORDER(value)                                                                               \
+    switch (type) {                                                                                \
+    case CM_TYPED_I8:                                                                              \
+        EACH(uint8_t, int8_t, value);                                                              \
+        return;                                                                                    \
+    case CM_TYPED_I16:                                                                             \
+        EACH(uint8_t, int16_t, value);                                                             \
+        return;                                                                                    \
+    case CM_TYPED_I32:                                                                             \
+        EACH(uint8_t, int32_t, value);                                                             \
+        return;                                                                                    \
+    case CM_TYPED_I64:                                                                             \
+        EACH(uint8_t, int64_t, value);                                                             \
+        return;                                                                                    \
+    default:                                                                                       \
+        TRUTH(value)                                                                               \
+    }
+
+/* Said so that no compiler finds it odd of unsigned numbers. */
+#define BELOW_0(x) ((x) < 1 && (x) != 0)
+
+/* |x|, which wraps. */
+static void apply_abs(cm_typed type, const cm_typed_run *r)
+{
+    switch (type) {
+    case CM_TYPED_I8:
+        SIGNED(8, A < 0 ? -A : A);
+    case CM_TYPED_I16:
+        SIGNED(16, A < 0 ? -A : A);
+    case CM_TYPED_I32:
+        SIGNED(32, A < 0 ? 0u - (uint32_t)A : (uint32_t)A);
+    case CM_TYPED_I64:
+        SIGNED(64, A < 0 ? 0u - (uint64_t)A : (uint64_t)A);
+    default:
+        BITS(A)
+    }
+}
+
+/* What compares, or keeps a sign. */
+static void apply_whole(cm_pointwise op, cm_typed type, const cm_typed_run *r)
+{
+    switch (op) {
+    case CM_PW_SIGN:
+        WHOLE((A > 0) - BELOW_0(A))
+    case CM_PW_RELU:
+        WHOLE(A > 0 ? A : 0)
+    case CM_PW_MIN:
+        WHOLE(A < B ? A : B)
+    case CM_PW_MAX:
+        WHOLE(A > B ? A : B)
+    case CM_PW_CLIP:
+        WHOLE((A < B ? B : A) > C ? C : (A < B ? B : A))
+    case CM_PW_SHIFT_RIGHT: /* by too much: what is left is the sign */
+        WHOLE((uint64_t)B < 8 * sizeof A ? A >> (B & (int)(8 * sizeof A - 1)) : BELOW_0(A) ? -1 : 0)
+    case CM_PW_LT:
+        ORDER(A < B)
+    default: /* LE */
+        ORDER(A <= B)
+    }
+}
+
+#define REAL(value)                                                                                \
+    EACH(double, double, value);                                                                   \
+    return
+static void apply_real(cm_pointwise op, const cm_typed_run *r)
+{
+    switch (op) {
+    case CM_PW_ADD:
+        REAL(A + B);
+    case CM_PW_SUB:
+        REAL(A - B);
+    case CM_PW_MUL:
+        REAL(A * B);
+    case CM_PW_DIV:
+        REAL(A / B);
+    case CM_PW_NEG:
+        REAL(-A);
+    case CM_PW_ABS:
+        REAL(fabs(A));
+    case CM_PW_SQRT:
+        REAL(sqrt(A));
+    case CM_PW_RELU:
+        REAL(A != A || A > 0 ? A : 0);
+    case CM_PW_MIN:
+        REAL(B != B ? B : A != A || A < B ? A : B);
+    case CM_PW_MAX:
+        REAL(B != B ? B : A != A || A > B ? A : B);
+    case CM_PW_EQ:
+        EACH(uint8_t, double, A == B);
+        return;
+    case CM_PW_LT:
+        EACH(uint8_t, double, A < B);
+        return;
+    default: /* LE */
+        EACH(uint8_t, double, A <= B);
+        return;
+    }
+}
+
+static void apply(cm_pointwise op, cm_typed type, const cm_typed_run *r)
+{
+    if (type == CM_TYPED_BOOL) {
+        apply_bool(op, r);
+    } else if (op == CM_PW_SELECT) {
+        apply_bits(op,
+                   type == CM_TYPED_F32   ? CM_TYPED_U32
+                   : type == CM_TYPED_F64 ? CM_TYPED_U64
+                                          : type,
+                   r);
+    } else if (type == CM_TYPED_F64) {
+        apply_real(op, r);
+    } else {
+        switch (op) {
+        case CM_PW_ABS:
+            apply_abs(type, r);
+            return;
+        case CM_PW_SIGN:
+        case CM_PW_RELU:
+        case CM_PW_MIN:
+        case CM_PW_MAX:
+        case CM_PW_CLIP:
+        case CM_PW_SHIFT_RIGHT:
+        case CM_PW_LT:
+        case CM_PW_LE:
+            apply_whole(op, type, r);
+            return;
+        default:
+            apply_bits(op, type, r);
+        }
+    }
+}
+
+/* Whole numbers to a width: cut, or extended by what their type says. */
+#define TO(bits, TA, value)                                                                        \
+    if (wanted == bits) {                                                                          \
+        EACH(uint##bits##_t, TA, value);                                                           \
+        return;                                                                                    \
+    }
+
+static void narrow_whole(cm_typed from, int wanted, const cm_typed_run *r)
+{
+    switch ((int)from & 3) {
+    case 1:
+        TO(8, uint16_t, A)
+        return;
+    case 2:
+        TO(8, uint32_t, A)
+        TO(16, uint32_t, A)
+        return;
+    default:
+        TO(8, uint64_t, A)
+        TO(16, uint64_t, A)
+        TO(32, uint64_t, A)
+    }
+}
+
+static void widen_whole(cm_typed from, int wanted, const cm_typed_run *r)
+{
+    switch (from) {
+    case CM_TYPED_I8:
+        TO(16, int8_t, A)
+        TO(32, int8_t, A)
+        TO(64, int8_t, A)
+        return;
+    case CM_TYPED_U8:
+        TO(16, uint8_t, A)
+        TO(32, uint8_t, A)
+        TO(64, uint8_t, A)
+        return;
+    case CM_TYPED_I16:
+        TO(32, int16_t, A)
+        TO(64, int16_t, A)
+        return;
+    case CM_TYPED_U16:
+        TO(32, uint16_t, A)
+        TO(64, uint16_t, A)
+        return;
+    case CM_TYPED_I32:
+        TO(64, int32_t, A)
+        return;
+    default:
+        TO(64, uint32_t, A)
+    }
+}
+
+static void convert_bool(int wanted, const cm_typed_run *r)
+{
+    TO(8, uint8_t, A != 0)
+    TO(16, uint8_t, A != 0)
+    TO(32, uint8_t, A != 0)
+    TO(64, uint8_t, A != 0)
+}
+
+static void convert_to_bool(cm_typed type, const cm_typed_run *r)
+{
+    if (type == CM_TYPED_F32) {
+        EACH(uint8_t, float, A != 0);
+    } else if (type == CM_TYPED_F64) {
+        EACH(uint8_t, double, A != 0);
+    } else {
+        TRUTH(A != 0)
+    }
+}
+
+/* From 32 and 64 bits. */
+#define FLOATS(TY)                                                                                 \
+    switch (from) {                                                                                \
+    case CM_TYPED_I32:                                                                             \
+        EACH(TY, int32_t, A);                                                                      \
+        return;                                                                                    \
+    case CM_TYPED_U32:                                                                             \
+        EACH(TY, uint32_t, A);                                                                     \
+        return;                                                                                    \
+    case CM_TYPED_I64:                                                                             \
+        EACH(TY, int64_t, A);                                                                      \
+        return;                                                                                    \
+    case CM_TYPED_U64:                                                                             \
+        EACH(TY, uint64_t, A);                                                                     \
+        return;                                                                                    \
+    case CM_TYPED_F32:                                                                             \
+        EACH(TY, float, A);                                                                        \
+        return;                                                                                    \
+    default:                                                                                       \
+        EACH(TY, double, A);                                                                       \
+        return;                                                                                    \
+    }
+
+static void convert_to_float(cm_typed from, cm_typed to, const cm_typed_run *r)
+{
+    if (to == CM_TYPED_F32) {
+        FLOATS(float)
+    } else {
+        FLOATS(double)
+    }
+}
+
+#define WHOLES(TA)                                                                                 \
+    if (to == CM_TYPED_I32)                                                                        \
+        EACH(int32_t, TA, A);                                                                      \
+    else                                                                                           \
+        EACH(int64_t, TA, A)
+
+static void convert_float(cm_typed from, cm_typed to, const cm_typed_run *r)
+{
+    if (from == CM_TYPED_F32)
+        WHOLES(float);
+    else
+        WHOLES(double);
+}
+
+static void convert(cm_typed from, cm_typed to, const cm_typed_run *r)
+{
+    int wanted = 8 << ((int)to & 3);
+    if (to == CM_TYPED_BOOL)
+        convert_to_bool(from, r);
+    else if (from == CM_TYPED_BOOL)
+        convert_bool(wanted, r);
+    else if (to >= CM_TYPED_F32)
+        convert_to_float(from, to, r);
+    else if (from >= CM_TYPED_F32)
+        convert_float(from, to, r);
+    else if (((int)to & 3) < ((int)from & 3))
+        narrow_whole(from, wanted, r);
+    else
+        widen_whole(from, wanted, r);
+}
+
+const cm_typed_kernels CM_LEVEL(cm_cpu_typed) = {apply, convert};

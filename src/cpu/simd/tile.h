@@ -133,6 +133,7 @@ SUMMED(HARDSWISH, vf_hardswish)
 UNARY(NOT, truth(vf_eq(x, vf_zero())))
 UNARY(IS_NAN, truth(vf_ne(x, x)))
 UNARY(SQUARE, vf_mul(x, x))
+UNARY(CUBE, vf_mul(vf_mul(x, x), x))
 BODY(SPLAT_each, ONE, NONE, NONE, x)
 
 BINARY(ADD, vf_add(x, y))
@@ -153,11 +154,16 @@ BINARY(AND, vf_select(IS(x), truth(IS(y)), vf_zero()))
 BINARY(OR, vf_select(IS(x), vf_set(1), truth(IS(y))))
 BINARY(XOR, vf_select(IS(x), truth(vf_eq(y, vf_zero())), truth(IS(y))))
 
-/* Powers are long: with a number, it is spread over a tile of its own. */
+/* Powers are long: with a number, it is spread over a tile of its own. The few that products give need no logarithm; a
+ * cube's two roundings are within 1 ulp, and its square leaves the range only where the cube does. */
 enum { POWERS = 64 };
 static void POW_right(float *to, const float *a, const float *b, const float *c, int64_t n)
 {
     float same[POWERS];
+    if (*b == 2 || *b == 3 || *b == -1) {
+        (*b == 2 ? SQUARE_each : *b == 3 ? CUBE_each : RECIP_each)(to, a, c, c, n);
+        return;
+    }
     SPLAT_each(same, b, c, c, n < POWERS ? n : POWERS);
     for (int64_t i = 0; i < n; i += POWERS)
         POW_each(to + i, a + i, same, c, n - i < POWERS ? n - i : POWERS);

@@ -2,18 +2,19 @@
  *
  *     Div(x, @c)                 Mul(x, @1/c)
  *     Pow(x, @2)                 Mul(x, x)
+ *     Pow(x, @3)                 Mul(Mul(x, x), x)
  *     Pow(x, @0.5)               Sqrt(x)
  *     Pow(x, @-1)                Reciprocal(x)
  *     Mul(Mul(x, @a), @b)        Mul(x, @a*b)
  *     Add(Add(x, @a), @b)        Add(x, @a+b)
  *     Sub(x, @c)                 Add(x, @-c)
  *
- * Floats; constants of one number. A chain is merged when nobody else reads what is between and neither number is
+ * Floats; constants of one number, exponents of any type. A chain is merged when nobody else reads what is between and neither number is
  * infinite. Runs after the passes that look for Div, Pow and Sub in patterns.
  *
  * needs: types, uses    keeps: types, uses
- * numerics: multiplying by a rounded inverse, or once by a product, moves a result by an ulp or two; Pow(x, 0.5) of
- * minus infinity is NaN now
+ * numerics: multiplying by a rounded inverse, or once by a product, moves a result by an ulp or two, a cube of two
+ * roundings by one; Pow(x, 0.5) of minus infinity is NaN now
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <float.h>
@@ -62,10 +63,22 @@ static bool merged(const cm_node *n, cm_op_id op, cm_value **x, double *c, cm_no
     return isfinite(a) && isfinite(b) && (op == CM_OP_ADD || is_normal((*x)->type.dtype, *c));
 }
 
+/* Is there an operator for that power? Two roundings of a cube are too many for 16 bits. */
+static bool has_power(const cm_value *x, double c)
+{
+    bool long_enough = x->type.dtype == CM_F32 || x->type.dtype == CM_F64;
+    return c == 2 || c == 0.5 || c == -1 || (c == 3 && long_enough);
+}
+
 /* Pow by a number that has an operator of its own. */
 static cm_status power(cm_rewriter *rw, cm_node *n, double c, cm_node **out)
 {
     cm_value *x = n->in[0];
+    if (c == 3) {
+        cm_node *square;
+        CM_TRY(cm_make(rw, n, CM_OP_MUL, n, (cm_value *[]){x, x}, 2, 1, &square));
+        return cm_make(rw, n, CM_OP_MUL, n, (cm_value *[]){square->out[0], x}, 2, 1, out);
+    }
     if (c == 2)
         return cm_make(rw, n, CM_OP_MUL, n, (cm_value *[]){x, x}, 2, 1, out);
     return cm_make(rw, n, c == 0.5 ? CM_OP_SQRT : CM_OP_RECIPROCAL, n, &x, 1, 1, out);
@@ -76,8 +89,8 @@ static cm_status simplify(cm_rewriter *rw, cm_node *n)
     double c;
     cm_value *x = n->in[0];
     cm_node *y = NULL, *inner = NULL;
-    bool right = n->n_in == 2 && cm_splat(n->in[1], &c) && cm_same_shape(x, n->out[0]) &&
-                 x->type.dtype == n->in[1]->type.dtype;
+    bool number = n->n_in == 2 && cm_splat(n->in[1], &c) && cm_same_shape(x, n->out[0]);
+    bool right = number && x->type.dtype == n->in[1]->type.dtype;
     if (cm_is(n, CM_OP_DIV) && right && is_normal(x->type.dtype, c) &&
         is_normal(x->type.dtype, 1 / c)) {
         if (cm_rewrite(rw, n))
@@ -85,7 +98,7 @@ static cm_status simplify(cm_rewriter *rw, cm_node *n)
     } else if (cm_is(n, CM_OP_SUB) && right && isfinite(c)) {
         if (cm_rewrite(rw, n))
             CM_TRY(make_with_number(rw, n, CM_OP_ADD, x, -c, &y));
-    } else if (cm_is(n, CM_OP_POW) && right && (c == 2 || c == 0.5 || c == -1)) {
+    } else if (cm_is(n, CM_OP_POW) && number && has_power(x, c)) {
         if (cm_rewrite(rw, n))
             CM_TRY(power(rw, n, c, &y));
     } else if (merged(n, CM_OP_MUL, &x, &c, &inner) || merged(n, CM_OP_ADD, &x, &c, &inner)) {

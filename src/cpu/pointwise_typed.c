@@ -25,7 +25,7 @@ enum {
     PLACES,
 };
 
-typedef enum { APPLY, CONVERT, COPY, FROM_FLOAT16, TO_FLOAT16 } step_kind;
+typedef enum { APPLY, CONVERT, COPY, POWER, FROM_FLOAT16, TO_FLOAT16 } step_kind;
 
 typedef struct {
     step_kind kind;
@@ -104,13 +104,13 @@ static bool has(cm_pointwise op, cm_typed t)
         return is_whole(t) || t == CM_TYPED_F32 || t == CM_TYPED_F64;
     case CM_PW_DIV:
     case CM_PW_SQRT:
+    case CM_PW_RELU:
         return t == CM_TYPED_F64;
     case CM_PW_ADD:
     case CM_PW_SUB:
     case CM_PW_MUL:
     case CM_PW_NEG:
     case CM_PW_ABS:
-    case CM_PW_RELU:
     case CM_PW_MIN:
     case CM_PW_MAX:
     case CM_PW_EQ:
@@ -120,7 +120,6 @@ static bool has(cm_pointwise op, cm_typed t)
     case CM_PW_GE:
         return is_whole(t) || t == CM_TYPED_F64;
     case CM_PW_SIGN:
-    case CM_PW_CLIP:
     case CM_PW_BIT_NOT:
     case CM_PW_BIT_AND:
     case CM_PW_BIT_OR:
@@ -202,7 +201,7 @@ static bool add_instruction(job *j, const cm_problem *p, const cm_program_step *
 {
     step *s = &j->step[j->n_steps];
     bool swapped = from->op == CM_PW_GT || from->op == CM_PW_GE;
-    *s = (step){.kind = APPLY, .op = from->op, .type = t, .to = OUT};
+    *s = (step){.kind = APPLY, .op = from->op, .type = t, .to = BETWEEN + j->n_steps};
     if (swapped)
         s->op = from->op == CM_PW_GT ? CM_PW_LT : CM_PW_LE;
     int arity = cm_pointwise_arity(from->op);
@@ -214,6 +213,7 @@ static bool add_instruction(job *j, const cm_problem *p, const cm_program_step *
         if (s->arg[k] < 0)
             return false;
     }
+    j->size[s->to] = compares(s->op) ? 1 : size_of(t);
     j->n_steps++;
     return true;
 }
@@ -236,22 +236,37 @@ static void add_step(job *j, step s)
 
 static void add_convert(job *j, cm_typed from, cm_typed to)
 {
-    bool same = from == to || (is_whole(from) && is_whole(to) && (from & 3) == (to & 3)) ||
-                (from == CM_TYPED_BOOL && to == CM_TYPED_BOOL);
+    bool same = (from == to && from != CM_TYPED_BOOL) ||
+                (is_whole(from) && is_whole(to) && (from & 3) == (to & 3));
     if (!same || !j->n_steps)
         add_step(j, (step){.kind = same ? COPY : CONVERT, .type = from, .to_type = to});
 }
 
-/* Where a conversion has no kernel: what it goes by way of. Floats become what x86-64 has instructions for; the lower
- * bits of that are what Cast keeps. Nothing between loses anything. */
+/* The next type on the way from one to the other. Floats become what x86-64 has instructions for, of which Cast keeps the
+ * lower bits; nothing else between loses anything. */
 static cm_typed way(cm_typed from, cm_typed to)
 {
-    bool from_float = from >= CM_TYPED_F32, to_float = to >= CM_TYPED_F32 && to != CM_TYPED_NONE;
-    if (from_float && is_whole(to))
+    bool narrow = is_whole(from) && ((int)from & 3) < 2, to_float = to >= CM_TYPED_F32;
+    if (from == CM_TYPED_BOOL)
+        return to == CM_TYPED_BOOL ? to : CM_TYPED_U8;
+    if (from >= CM_TYPED_F32 && is_whole(to))
         return to == CM_TYPED_I64 || to == CM_TYPED_U32 ? CM_TYPED_I64 : CM_TYPED_I32;
-    if (to_float && (from == CM_TYPED_BOOL || (is_whole(from) && (from & 3) < 2)))
+    if (narrow && (to_float || (is_whole(to) && ((int)to & 3) == 3)))
+        return CM_TYPED_I32;
+    if (is_whole(from) && ((int)from & 3) == 3 && is_whole(to) && ((int)to & 3) < 2)
         return CM_TYPED_I32;
     return to;
+}
+
+/* A truth value as a byte is one made of it again: any byte but 0 is true. */
+static void add_conversions(job *j, cm_typed from, cm_typed to)
+{
+    for (cm_typed next; j->n_steps == 0 || from != to; from = next) {
+        next = way(from, to);
+        add_convert(j, from, from == CM_TYPED_BOOL ? CM_TYPED_BOOL : next);
+        if (from == to)
+            return;
+    }
 }
 
 static bool compile_cast(job *j, const cm_problem *p)
@@ -267,18 +282,67 @@ static bool compile_cast(job *j, const cm_problem *p)
         t = CM_TYPED_F32;
     }
     if (to == CM_F16 && is_whole(t)) { /* what float32 rounds is beyond float16's range */
-        add_convert(j, t, way(t, CM_TYPED_F32));
-        if (way(t, CM_TYPED_F32) != CM_TYPED_F32)
-            add_convert(j, CM_TYPED_I32, CM_TYPED_F32);
+        add_conversions(j, t, CM_TYPED_F32);
+        t = CM_TYPED_F32;
+    }
+    if ((to == CM_F16 || to == CM_BF16) && t == CM_TYPED_F32) {
         add_step(j, (step){.kind = TO_FLOAT16, .half = to});
         return true;
     }
     if (last == CM_TYPED_NONE || (t >= CM_TYPED_F32 && last == CM_TYPED_U64))
         return false;
-    cm_typed by = way(t, last);
-    add_convert(j, t, by);
-    if (by != last)
-        add_convert(j, by, last);
+    add_conversions(j, t, last);
+    return true;
+}
+
+/* Float32 to the power of whole numbers. */
+static bool compile_power(job *j, const cm_problem *p)
+{
+    const cm_program_arg *a = p->program->step[0].arg;
+    if (a[0].kind != CM_ARG_OPERAND || a[1].kind != CM_ARG_OPERAND ||
+        p->in[a[0].index]->dtype != CM_F32 || p->out[0]->dtype != CM_F32)
+        return false;
+    cm_typed t = typed_of(p->in[a[1].index]->dtype);
+    if (!is_whole(t) || t == CM_TYPED_U64)
+        return false;
+    int exponent = place_of_input(j, p, a[1].index), base = place_of_input(j, p, a[0].index);
+    if (t != CM_TYPED_I64) { /* the exponent's place is the first */
+        add_conversions(j, t, CM_TYPED_I64);
+        exponent = BETWEEN + j->n_steps - 1;
+    }
+    j->step[j->n_steps++] = (step){.kind = POWER, .arg = {base, exponent, base}};
+    return true;
+}
+
+/* Clip is the upper bound of the lower one, Relu the larger of x and 0; of unsigned numbers the sign is the smaller of x
+ * and 1. */
+static bool compile_bounds(job *j, const cm_problem *p, cm_typed t)
+{
+    const cm_program_step *g = &p->program->step[0];
+    cm_program_step low = {CM_PW_MAX, {g->arg[0], cm_arg_number(0)}};
+    cm_program_step high = {CM_PW_MIN, {cm_arg_result(0), g->arg[2]}};
+    if (!is_whole(t) || typed_of(p->out[0]->dtype) != t)
+        return false;
+    if (g->op == CM_PW_SIGN)
+        low = (cm_program_step){CM_PW_MIN, {g->arg[0], cm_arg_number(1)}};
+    if (g->op != CM_PW_CLIP)
+        return add_instruction(j, p, &low, t);
+    low.arg[1] = g->arg[1];
+    return add_instruction(j, p, &low, t) && add_instruction(j, p, &high, t);
+}
+
+/* Instructions as they are. */
+static bool compile_plain(job *j, const cm_problem *p, cm_typed t)
+{
+    const cm_program *g = p->program;
+    for (int s = 0; s < g->n_steps; s++) {
+        cm_pointwise op = g->step[s].op;
+        bool extreme = op == CM_PW_MIN || op == CM_PW_MAX;
+        cm_typed to = compares(op) ? CM_TYPED_BOOL : t;
+        if (!has(op, t) || typed_of(p->out[0]->dtype) != to || (g->n_steps > 1 && !extreme) ||
+            !add_instruction(j, p, &g->step[s], t))
+            return false;
+    }
     return true;
 }
 
@@ -289,22 +353,16 @@ static bool compile(job *j, const cm_problem *p)
     j->n_in = j->n_steps = j->n_numbers = 0;
     if (g->n_steps < 1 || g->n_steps > STEPS || g->n_outputs != 1 || g->output[0] != g->n_steps - 1)
         return false;
-    if (is_copy(g)) {
-        if (!compile_cast(j, p))
-            return false;
-    } else {
-        cm_typed t = type_of(p);
-        for (int s = 0; s < g->n_steps; s++) {
-            cm_pointwise op = g->step[s].op;
-            cm_typed to = compares(op) ? CM_TYPED_BOOL : t;
-            if (!has(op, t) || typed_of(p->out[0]->dtype) != to ||
-                (g->n_steps > 1 && op != CM_PW_MIN && op != CM_PW_MAX) ||
-                !add_instruction(j, p, &g->step[s], t))
-                return false;
-            j->step[s].to = BETWEEN + s;
-            j->size[j->step[s].to] = size_of(to);
-        }
-    }
+    cm_typed t = type_of(p);
+    cm_pointwise op = g->step[0].op;
+    bool natural = is_whole(t) && t > CM_TYPED_I64;
+    bool bounds = op == CM_PW_CLIP || (op == CM_PW_RELU && t != CM_TYPED_F64) ||
+                  (natural && (op == CM_PW_SIGN || op == CM_PW_ABS));
+    if (!(is_copy(g)        ? compile_cast(j, p)
+          : op == CM_PW_POW ? g->n_steps == 1 && compile_power(j, p)
+          : bounds          ? g->n_steps == 1 && compile_bounds(j, p, t)
+                            : compile_plain(j, p, t)))
+        return false;
     j->step[j->n_steps - 1].to = OUT;
     j->size[OUT] = cm_dtype_size(p->out[0]->dtype);
     return j->n_in > 0;
@@ -357,16 +415,20 @@ const char *cm_cpu_pointwise_typed_reject(const cm_problem *p)
 
 static double total_ns(const cm_problem *p, const job *j)
 {
-    double n = (double)(j->rows * j->cols), bytes = 0, ns = 0;
+    double n = (double)(j->rows * j->cols), bytes = 0, ns = 0, widest = 1;
     for (int i = 0; i <= j->n_in; i++) {
         int at = i == j->n_in ? OUT : i;
-        int64_t stride = j->view[at].col_strides[0];
-        bytes += n * (double)j->size[at];
-        if (!j->dense[at])
+        const cm_tensor *t = at == OUT ? p->out[0] : p->in[j->input[i]];
+        const cm_tile_view *v = &j->view[at];
+        int64_t stride = v->col_strides[0], rows = v->strides[v->n_axes - 1];
+        double size = (double)j->size[at];
+        bytes += (double)cm_tensor_elems(t) * size;
+        widest = size > widest ? size : widest;
+        if (stride > 1 || (rows != 0 && rows != j->cols))
             ns += 12.0 * (double)j->rows + n * (stride > 1 ? 1 : 0.05);
     }
-    double widest = p->target.level == CM_ISA_GENERIC ? 0.15 : 0.04;
-    ns += n * widest * j->n_steps + 30 * n / (double)j->tile_elems;
+    double each = widest * (p->target.level == CM_ISA_GENERIC ? 0.03 : 0.008);
+    ns += n * each * j->n_steps + 30 * n / (double)j->tile_elems;
     return ns + bytes / cm_pointwise_bytes_per_ns(&p->target, bytes);
 }
 
@@ -385,10 +447,24 @@ typedef struct {
     int64_t row, col, rows, cols;
 } piece;
 
+/* The stride between its rows; -1: not the same for all. */
+static int64_t row_stride(const cm_tile_view *v, const piece *p)
+{
+    int last = v->n_axes - 1;
+    bool one = last == 0 || p->row % v->dims[last] + p->rows <= v->dims[last];
+    return one ? v->strides[last] : -1;
+}
+
+/* What an input's room has: rows that are all the same. */
+typedef struct {
+    const char *from;
+    int64_t rows, cols;
+} holding;
+
 typedef struct {
     const job *j;
     char *at[PLACES];
-    piece filled[INPUTS]; /* what the room of an input holds, of those the same in all rows */
+    holding holds[INPUTS];
     char room[PLACES][ROOM_BYTES] __attribute__((aligned(64)));
 } runner;
 
@@ -414,21 +490,29 @@ static void copy_elements(char *to, int64_t to_step, const char *from, int64_t f
 #undef COPY_AS
 }
 
+/* Where the piece lies as one run, or NULL. A run shorter than a block is none: kernels would go beyond it. */
+static char *run_of(const cm_tile_view *v, const piece *p)
+{
+    bool run = v->col_strides[0] == 1 && (p->rows == 1 || row_stride(v, p) == p->cols);
+    return run && p->rows * p->cols >= CM_TYPED_BLOCK ? cm_tile_address(v, p->row, p->col) : NULL;
+}
+
 static char *fetch(runner *r, int i, const piece *p)
 {
     const cm_tile_view *v = &r->j->view[i];
-    piece *f = &r->filled[i];
+    holding *h = &r->holds[i];
     size_t size = r->j->size[i];
-    int64_t stride = v->col_strides[0];
-    if (r->j->dense[i] && p->rows * p->cols >= CM_TYPED_BLOCK)
-        return cm_tile_address(v, p->row, p->col);
-    bool same = v->n_axes == 1 && v->strides[0] == 0;
-    if (same && (f->col == p->col || stride == 0) && f->cols == p->cols && f->rows >= p->rows)
+    char *at = run_of(v, p);
+    if (at)
+        return at;
+    at = cm_tile_address(v, p->row, p->col);
+    bool same = p->rows == 1 || row_stride(v, p) == 0;
+    if (same && h->from == at && h->cols == p->cols && h->rows >= p->rows)
         return r->room[i];
     for (int64_t k = 0; k < p->rows; k++)
         copy_elements(r->room[i] + (size_t)(k * p->cols) * size, 1,
-                      cm_tile_address(v, p->row + k, p->col), stride, p->cols, size);
-    *f = *p;
+                      cm_tile_address(v, p->row + k, p->col), v->col_strides[0], p->cols, size);
+    *h = (holding){same ? at : NULL, p->rows, p->cols};
     return r->room[i];
 }
 
@@ -442,6 +526,8 @@ static void run_blocks(const runner *r, const step *s, int64_t first, int64_t bl
                       .blocks = blocks};
     if (s->kind == APPLY)
         j->typed->apply(s->op, s->type, &x);
+    else if (s->kind == POWER)
+        j->typed->power(&x);
     else
         j->typed->convert(s->type, s->to_type, &x);
 }
@@ -469,10 +555,10 @@ static void run_piece(runner *r, const piece *p)
     const job *j = r->j;
     const cm_tile_view *out = &j->view[OUT];
     int64_t n = p->rows * p->cols;
-    bool direct = j->dense[OUT] && n >= CM_TYPED_BLOCK;
+    char *direct = run_of(out, p);
     for (int i = 0; i < j->n_in; i++)
         r->at[i] = fetch(r, i, p);
-    r->at[OUT] = direct ? cm_tile_address(out, p->row, p->col) : r->room[OUT];
+    r->at[OUT] = direct ? direct : r->room[OUT];
     for (int s = 0; s < j->n_steps; s++)
         run_step(r, &j->step[s], n);
     for (int64_t k = 0; !direct && k < p->rows; k++)
@@ -495,7 +581,7 @@ static void run_units(void *arg, int64_t begin, int64_t end)
     for (int k = 0; k < PLACES; k++)
         r.at[k] = r.room[k];
     for (int i = 0; i < j->n_in; i++)
-        r.filled[i].rows = 0;
+        r.holds[i].from = NULL;
     for (int k = 0; k < j->n_numbers; k++)
         copy_elements(r.room[NUMBERS + k], 1, (const char *)&j->number[k], 0, j->tile_elems,
                       j->size[NUMBERS + k]);

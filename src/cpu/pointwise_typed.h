@@ -32,10 +32,14 @@ typedef struct cm_typed_run {
 
 typedef struct cm_typed_kernels {
     /* The instruction on elements of a type; comparisons give bytes of 0 and 1, SELECT reads such from a. There is no
-     * kernel for GT and GE (the operands change places), nor for any that cm_typed_has does not name. */
+     * kernel for GT and GE (the operands change places); ABS and SIGN are of signed numbers. */
     void (*apply)(cm_pointwise op, cm_typed type, const cm_typed_run *r);
-    /* a as another type: as Cast has it. Not to the type itself, not to and from bytes of floats. */
+    /* a as another type, as Cast has it. Truth values become nothing but are made of anything; floats are made of 32 and
+     * 64 bits and become int32, int64 or a float; between 8 or 16 bits and 64 there is nothing. */
     void (*convert)(cm_typed from, cm_typed to, const cm_typed_run *r);
+    /* a, of float32, to the power of b, of int64, by products of doubles: n of them are off by n 2^-53, and so far from 1
+     * float32 has no base whose result is finite for more than 2^30. */
+    void (*power)(const cm_typed_run *r);
 } cm_typed_kernels;
 extern const cm_typed_kernels cm_cpu_typed__generic, cm_cpu_typed__avx2, cm_cpu_typed__avx512;
 

@@ -428,6 +428,36 @@ static void own_types_cast(void **state)
     WRAPPING("@x = i32[5] {65519, 65520, -65520, 2049, 65535}\ny = Cast(@x) {to=10}\nreturn y\n");
 }
 
+/* Powers by products: squares, cubes and inverses of float32, and exponents that are whole numbers. */
+static void powers_by_products(void **state)
+{
+    (void)state;
+    static const double exponents[] = {2, 3, -1, 1, 0, -2, 0.5, 7};
+    static const char *const whole[] = {"i64", "i32", "i8", "u8", "u32"};
+    for (int i = 0; i < CM_COUNT(exponents); i++)
+        CHECKF(-3, 3, 6, 2e-7, "x: f32[3,90]\n@e = f32[] {%g}\ny = Pow(x, @e)\nreturn y\n",
+               exponents[i]);
+    for (int t = 0; t < CM_COUNT(whole); t++)
+        for (int s = 0; s < CM_COUNT(own_shapes); s++)
+            for (int high = 4; high < 200; high += 100) {
+                char text[200];
+                snprintf(text, sizeof text, "x: f32[%s]\nz: %s[%s]\ny = Pow(x, z)\nreturn y\n",
+                         own_shapes[s][0], whole[t], own_shapes[s][1]);
+                op_case c = op_case_of(text);
+                c.low = -1.5;
+                c.high = 1.5;
+                c.int_low = *whole[t] == 'i' ? -high : 0;
+                c.int_high = high;
+                c.hurt = 9;
+                c.tolerance = 1e-7;
+                op_check(&c);
+                assert_true(c.ran > 0);
+            }
+    CHECKF(-3, 3, 6, 0,
+           "x: f32[9]\n@e = i64[2,1] {9223372036854775807, -9223372036854775808}\n"
+           "y = Pow(x, @e)\nreturn y\n");
+}
+
 /* What rests on integers wrapping or dividing is not for float32. */
 static void leaves_integers_alone(void **state)
 {
@@ -592,6 +622,7 @@ int main(void)
         cmocka_unit_test(own_types_of_three),
         cmocka_unit_test(own_types_of_doubles),
         cmocka_unit_test(own_types_cast),
+        cmocka_unit_test(powers_by_products),
         cmocka_unit_test(functions_that_are_rare),
         cmocka_unit_test(whole_numbers_alone),
         cmocka_unit_test(casts_of_bytes),

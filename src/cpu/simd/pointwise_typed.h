@@ -112,6 +112,17 @@ static void apply_bool(cm_pointwise op, const cm_typed_run *r)
     default:                                                                                       \
         BITS(value)                                                                                \
     }
+#define SIGNED_ALONE(value)                                                                        \
+    switch (type) {                                                                                \
+    case CM_TYPED_I8:                                                                              \
+        SIGNED(8, value);                                                                          \
+    case CM_TYPED_I16:                                                                             \
+        SIGNED(16, value);                                                                         \
+    case CM_TYPED_I32:                                                                             \
+        SIGNED(32, value);                                                                         \
+    default:                                                                                       \
+        SIGNED(64, value);                                                                         \
+    }
 #define ORDER(value)                                                                               \
     switch (type) {                                                                                \
     case CM_TYPED_I8:                                                                              \
@@ -133,7 +144,7 @@ static void apply_bool(cm_pointwise op, const cm_typed_run *r)
 /* Said so that no compiler finds it odd of unsigned numbers. */
 #define BELOW_0(x) ((x) < 1 && (x) != 0)
 
-/* |x|, which wraps. */
+/* |x| of signed numbers, which wraps. */
 static void apply_abs(cm_typed type, const cm_typed_run *r)
 {
     switch (type) {
@@ -143,10 +154,8 @@ static void apply_abs(cm_typed type, const cm_typed_run *r)
         SIGNED(16, A < 0 ? -A : A);
     case CM_TYPED_I32:
         SIGNED(32, A < 0 ? 0u - (uint32_t)A : (uint32_t)A);
-    case CM_TYPED_I64:
-        SIGNED(64, A < 0 ? 0u - (uint64_t)A : (uint64_t)A);
     default:
-        BITS(A)
+        SIGNED(64, A < 0 ? 0u - (uint64_t)A : (uint64_t)A);
     }
 }
 
@@ -154,16 +163,12 @@ static void apply_abs(cm_typed type, const cm_typed_run *r)
 static void apply_whole(cm_pointwise op, cm_typed type, const cm_typed_run *r)
 {
     switch (op) {
-    case CM_PW_SIGN:
-        WHOLE((A > 0) - BELOW_0(A))
-    case CM_PW_RELU:
-        WHOLE(A > 0 ? A : 0)
+    case CM_PW_SIGN: /* of signed numbers alone */
+        SIGNED_ALONE((A > 0) - (A < 0))
     case CM_PW_MIN:
         WHOLE(A < B ? A : B)
     case CM_PW_MAX:
         WHOLE(A > B ? A : B)
-    case CM_PW_CLIP:
-        WHOLE((A < B ? B : A) > C ? C : (A < B ? B : A))
     case CM_PW_SHIFT_RIGHT: /* by too much: what is left is the sign */
         WHOLE((uint64_t)B < 8 * sizeof A ? A >> (B & (int)(8 * sizeof A - 1)) : BELOW_0(A) ? -1 : 0)
     case CM_PW_LT:
@@ -176,6 +181,22 @@ static void apply_whole(cm_pointwise op, cm_typed type, const cm_typed_run *r)
 #define REAL(value)                                                                                \
     EACH(double, double, value);                                                                   \
     return
+/* By name: as sqrt, which may set errno, it would be a call for each element. */
+static void apply_sqrt(const cm_typed_run *r)
+{
+    double *y = r->to;
+    const double *a = r->a;
+    for (int64_t i = 0; i < r->blocks * CM_TYPED_BLOCK; i += VW / 2) {
+#if VW == 16
+        _mm512_storeu_pd(y + i, _mm512_sqrt_pd(_mm512_loadu_pd(a + i)));
+#elif VW == 8
+        _mm256_storeu_pd(y + i, _mm256_sqrt_pd(_mm256_loadu_pd(a + i)));
+#else
+        _mm_storeu_pd(y + i, _mm_sqrt_pd(_mm_loadu_pd(a + i)));
+#endif
+    }
+}
+
 static void apply_real(cm_pointwise op, const cm_typed_run *r)
 {
     switch (op) {
@@ -192,7 +213,8 @@ static void apply_real(cm_pointwise op, const cm_typed_run *r)
     case CM_PW_ABS:
         REAL(fabs(A));
     case CM_PW_SQRT:
-        REAL(sqrt(A));
+        apply_sqrt(r);
+        return;
     case CM_PW_RELU:
         REAL(A != A || A > 0 ? A : 0);
     case CM_PW_MIN:
@@ -229,10 +251,8 @@ static void apply(cm_pointwise op, cm_typed type, const cm_typed_run *r)
             apply_abs(type, r);
             return;
         case CM_PW_SIGN:
-        case CM_PW_RELU:
         case CM_PW_MIN:
         case CM_PW_MAX:
-        case CM_PW_CLIP:
         case CM_PW_SHIFT_RIGHT:
         case CM_PW_LT:
         case CM_PW_LE:
@@ -244,65 +264,47 @@ static void apply(cm_pointwise op, cm_typed type, const cm_typed_run *r)
     }
 }
 
-/* Whole numbers to a width: cut, or extended by what their type says. */
-#define TO(bits, TA, value)                                                                        \
-    if (wanted == bits) {                                                                          \
-        EACH(uint##bits##_t, TA, value);                                                           \
-        return;                                                                                    \
-    }
-
-static void narrow_whole(cm_typed from, int wanted, const cm_typed_run *r)
+/* Whole numbers cut to a narrower type, or extended by what their type says. Between 8 or 16 bits and 64 they go by way
+ * of 32. */
+static void convert_whole(cm_typed from, cm_typed to, const cm_typed_run *r)
 {
-    switch ((int)from & 3) {
-    case 1:
-        TO(8, uint16_t, A)
-        return;
-    case 2:
-        TO(8, uint32_t, A)
-        TO(16, uint32_t, A)
-        return;
-    default:
-        TO(8, uint64_t, A)
-        TO(16, uint64_t, A)
-        TO(32, uint64_t, A)
-    }
-}
-
-static void widen_whole(cm_typed from, int wanted, const cm_typed_run *r)
-{
+    int narrow = (int)to & 3;
     switch (from) {
     case CM_TYPED_I8:
-        TO(16, int8_t, A)
-        TO(32, int8_t, A)
-        TO(64, int8_t, A)
+        if (narrow == 1)
+            EACH(int16_t, int8_t, A);
+        else
+            EACH(int32_t, int8_t, A);
         return;
     case CM_TYPED_U8:
-        TO(16, uint8_t, A)
-        TO(32, uint8_t, A)
-        TO(64, uint8_t, A)
+        if (narrow == 1)
+            EACH(int16_t, uint8_t, A);
+        else
+            EACH(int32_t, uint8_t, A);
         return;
     case CM_TYPED_I16:
-        TO(32, int16_t, A)
-        TO(64, int16_t, A)
-        return;
     case CM_TYPED_U16:
-        TO(32, uint16_t, A)
-        TO(64, uint16_t, A)
+        if (narrow == 0)
+            EACH(uint8_t, uint16_t, A);
+        else if (from == CM_TYPED_I16)
+            EACH(int32_t, int16_t, A);
+        else
+            EACH(int32_t, uint16_t, A);
         return;
     case CM_TYPED_I32:
-        TO(64, int32_t, A)
+    case CM_TYPED_U32:
+        if (narrow == 0)
+            EACH(uint8_t, uint32_t, A);
+        else if (narrow == 1)
+            EACH(uint16_t, uint32_t, A);
+        else if (from == CM_TYPED_I32)
+            EACH(int64_t, int32_t, A);
+        else
+            EACH(int64_t, uint32_t, A);
         return;
     default:
-        TO(64, uint32_t, A)
+        EACH(uint32_t, uint64_t, A);
     }
-}
-
-static void convert_bool(int wanted, const cm_typed_run *r)
-{
-    TO(8, uint8_t, A != 0)
-    TO(16, uint8_t, A != 0)
-    TO(32, uint8_t, A != 0)
-    TO(64, uint8_t, A != 0)
 }
 
 static void convert_to_bool(cm_typed type, const cm_typed_run *r)
@@ -364,19 +366,72 @@ static void convert_float(cm_typed from, cm_typed to, const cm_typed_run *r)
 
 static void convert(cm_typed from, cm_typed to, const cm_typed_run *r)
 {
-    int wanted = 8 << ((int)to & 3);
     if (to == CM_TYPED_BOOL)
         convert_to_bool(from, r);
-    else if (from == CM_TYPED_BOOL)
-        convert_bool(wanted, r);
     else if (to >= CM_TYPED_F32)
         convert_to_float(from, to, r);
     else if (from >= CM_TYPED_F32)
         convert_float(from, to, r);
-    else if (((int)to & 3) < ((int)from & 3))
-        narrow_whole(from, wanted, r);
     else
-        widen_whole(from, wanted, r);
+        convert_whole(from, to, r);
 }
 
-const cm_typed_kernels CM_LEVEL(cm_cpu_typed) = {apply, convert};
+/* |n| of an exponent as a double has it: beyond 2^53 it is even. */
+static uint64_t magnitude(int64_t n)
+{
+    uint64_t k = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
+    return k >> 53 ? k & ~UINT64_C(1) : k;
+}
+
+/* x^n for n of either sign, 0^0 and NaN^0 among them; what x^-n leaves of the range, its inverse leaves too. */
+static float power_of(float x, int64_t n)
+{
+    double square = (double)x, p = 1;
+    for (uint64_t k = magnitude(n); k; k >>= 1, square *= square)
+        if (k & 1)
+            p *= square;
+    return (float)(n < 0 ? 1 / p : p);
+}
+
+/* The same for a block of bases and one exponent. */
+static void power_of_block(float *y, const float *x, int64_t n)
+{
+    double square[CM_TYPED_BLOCK], p[CM_TYPED_BLOCK];
+    for (int i = 0; n == 2 && i < CM_TYPED_BLOCK; i++)
+        y[i] = x[i] * x[i];
+    if (n == 2)
+        return;
+    for (int i = 0; i < CM_TYPED_BLOCK; i++) {
+        square[i] = (double)x[i];
+        p[i] = magnitude(n) & 1 ? square[i] : 1;
+    }
+    for (uint64_t k = magnitude(n) >> 1; k; k >>= 1) {
+        for (int i = 0; i < CM_TYPED_BLOCK; i++)
+            square[i] *= square[i];
+        for (int i = 0; k & 1 && i < CM_TYPED_BLOCK; i++)
+            p[i] *= square[i];
+    }
+    for (int i = 0; i < CM_TYPED_BLOCK; i++)
+        y[i] = (float)(n < 0 ? 1 / p[i] : p[i]);
+}
+
+static void power(const cm_typed_run *r)
+{
+    float *y = r->to;
+    const float *x = r->a;
+    const int64_t *n = r->b;
+    for (int64_t k = 0; k < r->blocks; k++) {
+        uint64_t differ = 0;
+        for (int i = 0; i < CM_TYPED_BLOCK; i++)
+            differ |= (uint64_t)(n[i] ^ n[0]);
+        if (!differ)
+            power_of_block(y, x, *n);
+        for (int i = 0; differ && i < CM_TYPED_BLOCK; i++)
+            y[i] = power_of(x[i], n[i]);
+        y += CM_TYPED_BLOCK;
+        x += CM_TYPED_BLOCK;
+        n += CM_TYPED_BLOCK;
+    }
+}
+
+const cm_typed_kernels CM_LEVEL(cm_cpu_typed) = {apply, convert, power};

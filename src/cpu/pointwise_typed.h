@@ -23,7 +23,7 @@ typedef enum {
 
 enum { CM_TYPED_BLOCK = 64 }; /* elements */
 
-/* Blocks of elements; operands are apart from the result. */
+/* Blocks of elements. The result may take the place of an operand of the same width, and overlaps none otherwise. */
 typedef struct cm_typed_run {
     void *to;
     const void *a, *b, *c;
@@ -40,6 +40,12 @@ typedef struct cm_typed_kernels {
     /* a, of float32, to the power of b, of int64, by products of doubles: n of them are off by n 2^-53, and so far from 1
      * float32 has no base whose result is finite for more than 2^30. */
     void (*power)(const cm_typed_run *r);
+    /* All of x's blocks into one number, extended by its type: ADD (the lower bits of the sum; 32 and 64 bits), MAX, MIN
+     * (not of 16 bits). blocks > 0. */
+    int64_t (*fold)(cm_pointwise op, cm_typed type, const void *x, int64_t blocks);
+    /* The whole sum, added to `sum`: of 32 bits to the first; of int64 what is above 32 bits to the first, what is below to
+     * the second. */
+    void (*fold_whole)(cm_typed type, const void *x, int64_t blocks, int64_t *sum);
 } cm_typed_kernels;
 extern const cm_typed_kernels cm_cpu_typed__generic, cm_cpu_typed__avx2, cm_cpu_typed__avx512;
 

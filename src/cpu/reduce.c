@@ -105,10 +105,8 @@ typedef struct {
     int64_t n_parts;
 } job;
 
-/* A view with all kept axes but a kept innermost one as rows, then (where asked) the reduced ones, then
- * the innermost as columns (where asked). */
-static bool make_view(cm_tile_view *v, const cm_reduce *r, const int64_t *strides, cm_dtype dtype,
-                      const void *data, bool input)
+bool cm_reduce_view(cm_tile_view *v, const cm_reduce *r, const int64_t *strides, cm_dtype dtype,
+                    const void *data, bool input)
 {
     int last = r->loop.rank - 1;
     cm_tile_view_begin(v, dtype, data);
@@ -144,14 +142,14 @@ static const char *reject(const cm_problem *p)
         cm_dtype t = p->in[i]->dtype;
         if (!cm_tile_loads(t) || (!p->program && !cm_tile_stores(t) && !is_arg(r->kind)))
             return "an input's element type is not computed as float32";
-        if (!make_view(&v, r, r->loop.in[i], t, NULL, true))
+        if (!cm_reduce_view(&v, r, r->loop.in[i], t, NULL, true))
             return "an input is strided over too many axes";
     }
     for (int i = 0; i < p->n_operands; i++)
         if (!cm_tile_loads(p->operands[i]->dtype) ||
-            !make_view(&v, r, r->operands[i], CM_F32, NULL, false))
+            !cm_reduce_view(&v, r, r->operands[i], CM_F32, NULL, false))
             return "an operand of the epilogue cannot be read";
-    if (!make_view(&v, r, r->loop.out[0], CM_F32, NULL, false))
+    if (!cm_reduce_view(&v, r, r->loop.out[0], CM_F32, NULL, false))
         return "the output is strided over too many axes";
     if (is_arg(r->kind))
         return p->out[0]->dtype == CM_I64 ? NULL : "indices are not of int64";
@@ -452,7 +450,7 @@ static void prepare(job *j, const cm_run *r)
     facts.out_stored = false;
     for (int i = 0; i < n_data(p); i++) {
         cm_tile_view *v = &j->in[i];
-        make_view(v, d, d->loop.in[i], p->in[i]->dtype, r->in[i], true);
+        cm_reduce_view(v, d, d->loop.in[i], p->in[i]->dtype, r->in[i], true);
         facts.one[i] = v->n_col_axes == 1 && v->col_strides[0] == 0;
         facts.loaded[i] =
             v->dtype != CM_F32 || !cm_tile_is_run(v, d->loop.dims[d->loop.rank - 1], true);
@@ -462,7 +460,7 @@ static void prepare(job *j, const cm_run *r)
     j->row_stride = row_stride_of(d);
     if (p->program)
         cm_tile_compile(&j->program, p->program, p->target.level, &facts);
-    make_view(&j->out, d, d->loop.out[0], p->out[0]->dtype, r->out[0], false);
+    cm_reduce_view(&j->out, d, d->loop.out[0], p->out[0]->dtype, r->out[0], false);
     if (!p->epilogue) {
         cm_tile_compile_copy(&j->finish, p->target.level);
         return;
@@ -470,7 +468,7 @@ static void prepare(job *j, const cm_run *r)
     facts.x_loaded = facts.out_stored = true;
     for (int i = 0; i < p->n_operands; i++) {
         cm_tile_view *v = &j->operands[i];
-        make_view(v, d, d->operands[i], p->operands[i]->dtype, r->operands[i], false);
+        cm_reduce_view(v, d, d->operands[i], p->operands[i]->dtype, r->operands[i], false);
         facts.one[i] =
             v->n_axes == 1 && v->strides[0] == 0 && v->n_col_axes == 1 && v->col_strides[0] == 0;
         facts.loaded[i] = true;
@@ -509,6 +507,7 @@ static const cm_tactic rows[] = {
      .cost = cost,
      .workspace = workspace,
      .run = run},
+    CM_ROW(reduce_whole, GENERIC),
 };
 
 const cm_cpu_table cm_cpu_reduce = {rows, sizeof rows / sizeof *rows};

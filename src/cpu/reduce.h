@@ -3,7 +3,8 @@
 #ifndef CM_CPU_REDUCE_H
 #define CM_CPU_REDUCE_H
 
-#include <stdint.h>
+#include "cpu/cpu.h"
+#include "cpu/tile.h"
 
 /* How elements are folded; what a cm_reduce_kind does at the end is not the kernels' business. */
 typedef enum {
@@ -30,6 +31,14 @@ typedef struct cm_reduce_kernels {
 
 extern const cm_reduce_kernels cm_cpu_reduce__generic, cm_cpu_reduce__avx2, cm_cpu_reduce__avx512;
 const cm_reduce_kernels *cm_reduce_kernels_at(int level);
+
+/* A view with all kept axes but a kept innermost one as rows, then (of inputs) the reduced ones, then the innermost as
+ * columns (of outputs where it is kept). False: too many axes. */
+bool cm_reduce_view(cm_tile_view *v, const cm_reduce *r, const int64_t *strides, cm_dtype dtype,
+                    const void *data, bool input);
+
+/* Of whole numbers: reduce_whole.c. */
+CM_TACTIC(reduce_whole);
 
 /* acc with v folded in. */
 double cm_fold_two(cm_fold f, double acc, double v);

@@ -434,4 +434,64 @@ static void power(const cm_typed_run *r)
     }
 }
 
-const cm_typed_kernels CM_LEVEL(cm_cpu_typed) = {apply, convert, power};
+#define FOLD(T, start, value)                                                                      \
+    do {                                                                                           \
+        const T *a = x;                                                                            \
+        T all = start;                                                                             \
+        for (uint64_t i = 0, n = (uint64_t)blocks * CM_TYPED_BLOCK; i < n; i++)                    \
+            all = value;                                                                           \
+        return (int64_t)all;                                                                       \
+    } while (0)
+#define EXTREME(value)                                                                             \
+    switch (type) {                                                                                \
+    case CM_TYPED_I8:                                                                              \
+        FOLD(int8_t, *a, value);                                                                   \
+    case CM_TYPED_U8:                                                                              \
+        FOLD(uint8_t, *a, value);                                                                  \
+    case CM_TYPED_I32:                                                                             \
+        FOLD(int32_t, *a, value);                                                                  \
+    case CM_TYPED_U32:                                                                             \
+        FOLD(uint32_t, *a, value);                                                                 \
+    case CM_TYPED_I64:                                                                             \
+        FOLD(int64_t, *a, value);                                                                  \
+    default:                                                                                       \
+        FOLD(uint64_t, *a, value);                                                                 \
+    }
+
+static int64_t fold(cm_pointwise op, cm_typed type, const void *x, int64_t blocks)
+{
+    if (op == CM_PW_MAX) {
+        EXTREME(A > all ? A : all)
+    } else if (op == CM_PW_MIN) {
+        EXTREME(A < all ? A : all)
+    } else if (((int)type & 3) == 2) {
+        FOLD(uint32_t, 0, all + A);
+    } else {
+        FOLD(uint64_t, 0, all + A);
+    }
+}
+
+static void fold_whole(cm_typed type, const void *x, int64_t blocks, int64_t *sum)
+{
+    const int64_t n = blocks * CM_TYPED_BLOCK;
+    const int32_t *narrow = x;
+    const uint32_t *natural = x;
+    const int64_t *wide = x;
+    int64_t high = 0, low = 0;
+    if (type == CM_TYPED_I32) {
+        for (int64_t i = 0; i < n; i++)
+            high += narrow[i];
+    } else if (type == CM_TYPED_U32) {
+        for (int64_t i = 0; i < n; i++)
+            high += natural[i];
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            high += wide[i] >> 32;
+            low += wide[i] & UINT32_MAX;
+        }
+        sum[1] += low;
+    }
+    sum[0] += high;
+}
+
+const cm_typed_kernels CM_LEVEL(cm_cpu_typed) = {apply, convert, power, fold, fold_whole};

@@ -397,7 +397,9 @@ static bool place_all(job *j, const cm_problem *p, const void *const *in, void *
     for (int k = 0; k < PLACES; k++)
         if ((k < j->n_in || k >= NUMBERS) && j->size[k] > widest)
             widest = j->size[k];
-    j->tile_elems = near ? ROOM_BYTES / (int64_t)widest : ALL_DENSE;
+    int64_t blocks = cm_max_i64(1, cm_ceil_div(j->rows * j->cols, CM_TYPED_BLOCK));
+    j->tile_elems =
+        cm_min_i64(blocks * CM_TYPED_BLOCK, near ? ROOM_BYTES / (int64_t)widest : ALL_DENSE);
     return true;
 }
 

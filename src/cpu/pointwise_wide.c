@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#include "base/size.h"
+
 enum {
     PIECE = 256, /* elements at a time */
     STEPS = 8,
@@ -182,7 +184,9 @@ static double element_ns(const cm_problem *p)
 double cm_pointwise_wide_cost(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
-    double ns = element_ns(p) * (double)cm_tensor_elems(p->out[0]);
+    const cm_pointwise_shape *s = &p->as.pointwise;
+    int64_t pieces = cm_pointwise_rows(s, s->rank - 1) * cm_ceil_div(s->dims[s->rank - 1], PIECE);
+    double ns = element_ns(p) * (double)cm_tensor_elems(p->out[0]) + 30.0 * (double)pieces;
     return 150 + ns / cm_cpu_speedup(p, ns / THREAD_NS);
 }
 

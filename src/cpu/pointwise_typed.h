@@ -3,6 +3,7 @@
 #ifndef CM_CPU_POINTWISE_TYPED_H
 #define CM_CPU_POINTWISE_TYPED_H
 
+#include "plan/tactic.h"
 #include "plan/program.h"
 
 /* How the bits of an element are read. The width of a whole number is 2^(kind & 3) bytes. */
@@ -48,5 +49,47 @@ typedef struct cm_typed_kernels {
     void (*fold_whole)(cm_typed type, const void *x, int64_t blocks, int64_t *sum);
 } cm_typed_kernels;
 extern const cm_typed_kernels cm_cpu_typed__generic, cm_cpu_typed__avx2, cm_cpu_typed__avx512;
+
+/* How elements of a type are read; NONE: there are no kernels for it. */
+cm_typed cm_typed_of(cm_dtype t);
+
+enum {
+    CM_TYPED_INPUTS = 4,
+    CM_TYPED_STEPS = 3,
+    /* Places: inputs, numbers, results of steps, the output. */
+    CM_TYPED_NUMBERS = CM_TYPED_INPUTS,
+    CM_TYPED_BETWEEN = CM_TYPED_NUMBERS + 3,
+    CM_TYPED_OUT = CM_TYPED_BETWEEN + CM_TYPED_STEPS,
+    CM_TYPED_PLACES,
+};
+
+/* What a step runs; HALF is between float32 and float16 or bfloat16. */
+typedef enum {
+    CM_TYPED_APPLY,
+    CM_TYPED_CONVERT,
+    CM_TYPED_COPY,
+    CM_TYPED_POWER,
+    CM_TYPED_FROM_HALF,
+    CM_TYPED_TO_HALF
+} cm_typed_kind;
+
+typedef struct cm_typed_step {
+    cm_typed_kind kind;
+    cm_pointwise op;
+    cm_typed type, to_type; /* CONVERT: from the first to the second */
+    cm_dtype half;          /* FROM and TO_HALF */
+    int to, arg[3];         /* places */
+} cm_typed_step;
+
+typedef struct cm_typed_code {
+    int n_in, n_steps, n_numbers;
+    int input[CM_TYPED_INPUTS]; /* of the problem */
+    cm_typed_step step[CM_TYPED_STEPS];
+    size_t size[CM_TYPED_PLACES]; /* of an element */
+    uint64_t number[3];           /* its bits */
+} cm_typed_code;
+
+/* The steps of a problem with one output. False: it is not one of these. `c` is zeroed before. */
+bool cm_typed_compile(cm_typed_code *c, const cm_problem *p);
 
 #endif

@@ -26,25 +26,12 @@ typedef struct {
     cm_tile_view in, out;
 } job;
 
-static cm_typed typed_of(cm_dtype t)
-{
-    static const struct {
-        cm_dtype dtype;
-        cm_typed typed;
-    } types[] = {{CM_I8, CM_TYPED_I8},   {CM_U8, CM_TYPED_U8},   {CM_I32, CM_TYPED_I32},
-                 {CM_U32, CM_TYPED_U32}, {CM_I64, CM_TYPED_I64}, {CM_U64, CM_TYPED_U64}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (types[i].dtype == t)
-            return types[i].typed;
-    return CM_TYPED_NONE;
-}
-
 static void set_up(job *j, const cm_problem *p)
 {
     const cm_reduce *r = &p->as.reduce;
     int last = r->loop.rank - 1;
     int64_t end = r->loop.dims[last];
-    j->type = typed_of(p->in[0]->dtype);
+    j->type = cm_typed_of(p->in[0]->dtype);
     j->size = cm_dtype_size(p->in[0]->dtype);
     j->mean = r->kind == CM_REDUCE_MEAN;
     j->op = r->kind == CM_REDUCE_MAX ? CM_PW_MAX : r->kind == CM_REDUCE_MIN ? CM_PW_MIN : CM_PW_ADD;
@@ -69,7 +56,7 @@ const char *cm_cpu_reduce_whole_reject(const cm_problem *p)
     if (r->kind > CM_REDUCE_MIN)
         return "neither a sum nor a mean nor an extreme";
     set_up(&j, p);
-    if (j.type == CM_TYPED_NONE || p->out[0]->dtype != p->in[0]->dtype)
+    if (j.type > CM_TYPED_U64 || j.size == 2 || p->out[0]->dtype != p->in[0]->dtype)
         return "not of whole numbers of 8, 32 or 64 bits";
     if (j.op == CM_PW_ADD && (j.size == 1 || (j.mean && j.type == CM_TYPED_U64)))
         return "a sum of bytes, or a mean of uint64";

@@ -35,11 +35,11 @@ typedef struct cm_typed_kernels {
     /* The instruction on elements of a type; comparisons give bytes of 0 and 1, SELECT reads such from a. There is no
      * kernel for GT and GE (the operands change places); ABS and SIGN are of signed numbers. */
     void (*apply)(cm_pointwise op, cm_typed type, const cm_typed_run *r);
-    /* a as another type, as Cast has it. Truth values become nothing but are made of anything; floats are made of 32 and
-     * 64 bits and become int32, int64 or a float; between 8 or 16 bits and 64 there is nothing. */
+    /* a as another type, as Cast has it, for these pairs: anything to truth values; whole numbers of 32 and 64 bits and
+     * floats to floats; floats to int32 and int64; whole numbers to another width, but not between 8 or 16 bits and 64. */
     void (*convert)(cm_typed from, cm_typed to, const cm_typed_run *r);
-    /* a, of float32, to the power of b, of int64, by products of doubles: n of them are off by n 2^-53, and so far from 1
-     * float32 has no base whose result is finite for more than 2^30. */
+    /* a, of float32, to the power of b, of int64, by products of doubles. An exponent n brings an error of n 2^-53; beyond
+     * 2^30 no float32 but those of magnitude 0 and 1 has a finite power that is not 0. */
     void (*power)(const cm_typed_run *r);
     /* All of x's blocks into one number, extended by its type: ADD (the lower bits of the sum; 32 and 64 bits), MAX, MIN
      * (not of 16 bits). blocks > 0. */

@@ -71,8 +71,9 @@ help:
 #: Variables: B=build (folder), CC, OPT=-O2, SAN=address,undefined, PREFIX, DESTDIR.
 
 # Kernels are built for the ISA level that their folder names; nothing else is. Sanitizers make large code
-# of them, which an optimiser would chew on for minutes.
-KERNEL_OPT   := $(if $(SAN)$(EXTRA_CFLAGS),-O1,-O3)
+# of them, which an optimiser would chew on for minutes. Nothing is called or thrown through them: they need no tables for
+# unwinding, which would be a twentieth of the library.
+KERNEL_OPT   := $(if $(SAN)$(EXTRA_CFLAGS),-O1,-O3) -fno-asynchronous-unwind-tables
 AVX2_FLAGS   := -mavx2 -mfma -mf16c -mbmi2
 AVX512_FLAGS := $(AVX2_FLAGS) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 \
                 -mprefer-vector-width=512

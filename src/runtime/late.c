@@ -98,7 +98,7 @@ static cm_status take_elements(cm_ctx *cx, const cm_context *c, cm_solution *sol
     for (int i = 0; i < sol->n_in; i++) {
         const cm_tensor *t = c->in[i] ? &c->in[i]->tensor : NULL;
         size_t bytes;
-        if (!t || x->constant[i] || cm_dtype_is_float(t->dtype) || !t->data ||
+        if (!t || x->constant[i] || !cm_dtype_is_integer(t->dtype) || !t->data ||
             cm_tensor_elems(t) > FEW || !cm_tensor_bytes(t, &bytes))
             continue;
         void *to = cm_arena_alloc_n(&sol->late, bytes + 1, 1, 16, 0);

@@ -524,15 +524,23 @@ int main(int argc, char **argv)
     if (argc > 1) /* one family */
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(depthwise),      cmocka_unit_test(dense),
-        cmocka_unit_test(unusual),        cmocka_unit_test(transposed),
+        cmocka_unit_test(depthwise),
+        cmocka_unit_test(dense),
+        cmocka_unit_test(unusual),
+        cmocka_unit_test(transposed),
         cmocka_unit_test(transposed_depthwise),
-        cmocka_unit_test(mostly_padding), cmocka_unit_test(forms),
-        cmocka_unit_test(halves),         cmocka_unit_test(depthwise_halves),
-        cmocka_unit_test(grouped_halves), cmocka_unit_test(points),
-        cmocka_unit_test(products),       cmocka_unit_test(strassen),
-        cmocka_unit_test(pairs),          cmocka_unit_test(apart),
-        cmocka_unit_test(bfloat16),       cmocka_unit_test(depthwise_squares),
+        cmocka_unit_test(mostly_padding),
+        cmocka_unit_test(forms),
+        cmocka_unit_test(halves),
+        cmocka_unit_test(depthwise_halves),
+        cmocka_unit_test(grouped_halves),
+        cmocka_unit_test(points),
+        cmocka_unit_test(products),
+        cmocka_unit_test(strassen),
+        cmocka_unit_test(pairs),
+        cmocka_unit_test(apart),
+        cmocka_unit_test(bfloat16),
+        cmocka_unit_test(depthwise_squares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,7 +195,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gqa_attend(const arguments
                 const int c = threadIdx.x + i * THREADS;
                 acc[i] *= fade;
                 for (int k = 0; c < SIZE && k < n; k++)
-                    acc[i] = fmaf(score[k], get<float, S>(a.present_v[head + (j0 + k) * SIZE + c]), acc[i]);
+                    if (score[k] != 0) // nothing of a value that is not finite
+                        acc[i] = fmaf(score[k], get<float, S>(a.present_v[head + (j0 + k) * SIZE + c]), acc[i]);
             }
         }
         if (SMOOTH || a.sink) {

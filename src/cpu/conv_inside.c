@@ -17,7 +17,7 @@
 #include "cpu/conv.h"
 #include "cpu/gemm.h"
 
-enum { AXES = 3, MOST_SPANS = 16, MOST_REGIONS = 128, APART = 16 };
+enum { AXES = 3, LONGEST = 4096, MOST_SPANS = 16, MOST_REGIONS = 128, APART = 16 };
 static const double MOST_INSIDE =
     0.7; /* of all products; with more, an order of one's own does not pay */
 
@@ -65,10 +65,12 @@ static int64_t seen(const span *s)
     return s->last - s->first;
 }
 
-/* 0: there are too many. */
+/* 0: there are too many, or the axis is so long that most of it sees everything. */
 static int find_spans(const cm_conv *c, int d, span *out)
 {
     int n = 0;
+    if (c->out[d] > LONGEST)
+        return 0;
     for (int64_t o = 0; o < c->out[d]; o++) {
         span s = seen_by(c, d, o);
         if (n > 0 && s.first == out[n - 1].first && s.last == out[n - 1].last) {
@@ -139,7 +141,7 @@ const char *cm_cpu_conv_inside_f32_reject(const cm_problem *p)
     if (cm_conv_taps(c) == 1 || cm_conv_pixels(c) == 0)
         return "there is no padding";
     if (!divide(p, &j))
-        return "outputs see too many different parts of the kernel";
+        return "outputs are many, or see too many different parts of the kernel";
     return share_inside(&j) > MOST_INSIDE ? "most of the windows lies in the image" : NULL;
 }
 

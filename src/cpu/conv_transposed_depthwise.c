@@ -34,7 +34,7 @@ static int64_t columns_of(const cm_conv *c, int64_t class)
 static int64_t columns_before(const cm_conv *c, int64_t class)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < class; i++)
+    for (int64_t i = 0; i < cm_min_i64(class, c->kernel[2]); i++)
         n += columns_of(c, i);
     return n;
 }

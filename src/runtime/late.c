@@ -10,11 +10,11 @@ static bool same_type(const cm_tensor *a, const cm_tensor *b)
     return a->dtype == b->dtype && cm_tensor_same_shape(a, b);
 }
 
-/* Elements that a form was made for, if it was, are those of `now`. */
+/* Elements that a form was made for, if it was, are those of `now`; a constant that the engine let go is what it was. */
 static bool same_elements(const cm_tensor *then, const cm_tensor *now)
 {
     size_t bytes;
-    return !then->data || then->data == now->data ||
+    return !then->data || !now->data || then->data == now->data ||
            (cm_tensor_bytes(now, &bytes) && memcmp(then->data, now->data, bytes) == 0);
 }
 

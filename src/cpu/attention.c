@@ -92,6 +92,11 @@ static void plan_sizes(const cm_problem *p, job *j)
     j->unit_elems = round16(j->unit_elems);
 }
 
+int64_t cm_attention_most_pieces(int threads)
+{
+    return threads <= 1 ? 1 : (int64_t)threads * MOST_PIECES;
+}
+
 void cm_attention_plan(const cm_problem *p, int threads, job *j)
 {
     const cm_attention *a = &p->as.attention;
@@ -117,7 +122,7 @@ void cm_attention_plan(const cm_problem *p, int threads, job *j)
     }
     j->n_pieces = threads <= 1          ? 1
                   : work % threads == 0 ? threads
-                                        : cm_min_i64(work, (int64_t)threads * MOST_PIECES);
+                                        : cm_min_i64(work, cm_attention_most_pieces(threads));
 }
 
 /* Floats per multiply-add: a product of two would cost 2. */

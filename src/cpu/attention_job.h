@@ -69,6 +69,7 @@ bool cm_attention_has_present(const cm_problem *p, int which);
 /* Why no tactic takes it, or NULL. */
 const char *cm_attention_reject(const cm_problem *p);
 void cm_attention_plan(const cm_problem *p, int threads, job *j);
+int64_t cm_attention_most_pieces(int threads); /* job.n_pieces */
 double cm_attention_cost(const cm_problem *p, const cm_knobs *k);
 size_t cm_attention_workspace(const cm_problem *p, const cm_knobs *k);
 /* All of it; of the job only `run` and what operators add are set. */

@@ -185,28 +185,37 @@ static int64_t widened_elems(const cm_gqa *g)
     return round16(2 * g->size + g->heads);
 }
 
-/* What attention needs at most: sequences may come one by one or together. */
+static int64_t slots_elems(const cm_problem *p)
+{
+    const cm_gqa *g = &p->as.gqa;
+    return turns(p) ? g->batch * g->len * slot_elems(g) : 0;
+}
+
+/* What attention needs at most: sequences may come one by one or together. More of them than attention has pieces need
+ * no more. */
 static size_t attention_bytes(const cm_problem *p)
 {
     const cm_gqa *g = &p->as.gqa;
+    int64_t enough = cm_min_i64(g->batch, cm_attention_most_pieces(p->threads) + 1);
     size_t most = 0;
-    for (int64_t n = 1; n <= g->batch; n++) {
+    for (int64_t n = 1; n <= enough; n++) {
         span s = {.n = n, .past = g->rows - g->len, .keys = g->rows};
         attention a;
         describe(p, &s, &a);
         size_t bytes = cm_attention_workspace(&a.p, NULL);
         most = bytes > most ? bytes : most;
     }
-    return (most + 63) / 64 * 64;
+    return most;
 }
 
+/* Queries and keys made anew, what is widened, slots of tokens; then attention's own. */
 static size_t workspace(const cm_problem *p, const cm_knobs *k)
 {
     const cm_gqa *g = &p->as.gqa;
     (void)k;
-    int64_t slots = turns(p) ? g->batch * g->len * slot_elems(g) : 0;
     int64_t turned = turned_elems(p, g->heads) + turned_elems(p, g->kv_heads);
-    return attention_bytes(p) + (size_t)(turned + widened_elems(g) + slots) * sizeof(float);
+    return (size_t)(turned + widened_elems(g) + slots_elems(p)) * sizeof(float) +
+           attention_bytes(p);
 }
 
 static double cost(const cm_problem *p, const cm_knobs *k)
@@ -228,7 +237,8 @@ typedef struct gqa_job {
     int64_t bytes;               /* of an element */
     float *q;                    /* made anew, in the workspace: queries, and ... */
     void *k;                     /* ... keys of the cache's type */
-    float *slots;                /* of tokens */
+    float *slots;                /* of tokens; */
+    void *rest;                  /* the workspace behind them, attention's */
     const float *norm[2], *sink; /* NULL: none */
     cm_rotate_fn *rotate;
     const cm_rows_kernels *rows;
@@ -441,6 +451,7 @@ static void attend(const gqa_job *j, const span *s)
     run.p = &a.p;
     run.in = in;
     run.out = out;
+    run.workspace = j->rest;
     job of = {.run = &run,
               .present_rows = g->rows,
               .window = g->left + 1,
@@ -460,10 +471,11 @@ static gqa_job job_of(const cm_run *r)
                  .rotate = cm_cpu_rotate_kernel(p->target.level, g->interleaved),
                  .rows = cm_cpu_rows_kernels(p->target.level),
                  .tile = cm_tile_kernels_at(p->target.level)};
-    j.q = (float *)((char *)r->workspace + attention_bytes(p));
+    j.q = r->workspace;
     float *k = j.q + turned_elems(p, g->heads), *room = k + turned_elems(p, g->kv_heads);
     j.k = k;
     j.slots = room + widened_elems(g);
+    j.rest = j.slots + slots_elems(p);
     for (int i = 0; i < 2; i++)
         if (has(p, Q_NORM + i))
             j.norm[i] = widened(&j, r->in[Q_NORM + i], g->size, room + i * g->size);

@@ -68,7 +68,7 @@ typedef struct cm_nbits_digits {
 
 /* False: an element is not finite, or a block is too small for its power of two. VNNI is not needed. */
 bool cm_cpu_nbits_cut__avx512(const cm_nbits_weights *w, const float *x, const cm_nbits_digits *to);
-/* y = x * weights + bias, one row, strips [begin, end). Zero points are whole numbers. Needs VNNI. */
+/* y = x * weights + bias, one row, strips [begin, end). Codes are of 4 or 8 bits, zero points whole numbers. Needs VNNI. */
 void cm_cpu_nbits_digits__avx512(const cm_nbits_weights *w, const cm_nbits_digits *x, float *y,
                                  int64_t begin, int64_t end);
 

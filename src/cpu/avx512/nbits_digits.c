@@ -96,8 +96,8 @@ bool cm_cpu_nbits_cut__avx512(const cm_nbits_weights *w, const float *x, const c
 VINLINE void add_words(int bits, int strips, const uint32_t *codes, int64_t apart, int64_t words,
                        const int8_t *x, vi (*acc)[WIDE])
 {
-    const vi turned = vi_set(bits == 2 ? 0x02020202 : bits == 4 ? 0x08080808 : (int)0x80808080);
-    const vi mask = vi_set(bits == 2 ? 0x03030303 : bits == 4 ? 0x0f0f0f0f : -1);
+    const vi turned = vi_set(bits == 4 ? 0x08080808 : (int)0x80808080);
+    const vi mask = vi_set(bits == 4 ? 0x0f0f0f0f : -1);
     for (int64_t i = 0; i < words; i++, codes += CM_NBITS_STRIP) {
         vi word[WIDE];
         UNROLL
@@ -180,8 +180,6 @@ void cm_cpu_nbits_digits__avx512(const cm_nbits_weights *w, const cm_nbits_digit
 {
     if (w->bits == 4)
         row(4, w, x, y, begin, end);
-    else if (w->bits == 8)
-        row(8, w, x, y, begin, end);
     else
-        row(2, w, x, y, begin, end);
+        row(8, w, x, y, begin, end);
 }

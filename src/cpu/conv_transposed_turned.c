@@ -10,30 +10,11 @@
 /* Knob 0 says by which: how weights are packed hangs on it. */
 enum { BY_WINDOWS_APART, BY_CHANNELS, BY_PIXELS };
 
-static const struct {
-    const char *(*reject)(const cm_problem *p);
-    double (*cost)(const cm_problem *p, const cm_knobs *k);
-    size_t (*workspace)(const cm_problem *p, const cm_knobs *k);
-    size_t (*pack_bytes)(const cm_problem *p, const cm_knobs *k, int input);
-    void (*pack)(const cm_problem *p, const cm_knobs *k, int input, const void *from, void *to,
-                 cm_threads *threads);
-    cm_status (*run)(const cm_run *r);
-} ways[] = {
-    [BY_WINDOWS_APART] = {cm_cpu_conv_transposed_apart_f32_reject,
-                          cm_cpu_conv_transposed_apart_f32_cost,
-                          cm_cpu_conv_transposed_apart_f32_workspace,
-                          cm_cpu_conv_transposed_apart_f32_pack_bytes,
-                          cm_cpu_conv_transposed_apart_f32_pack,
-                          cm_cpu_conv_transposed_apart_f32_run},
-    [BY_CHANNELS] = {cm_cpu_conv_transposed_depthwise_f32_reject,
-                     cm_cpu_conv_transposed_depthwise_f32_cost,
-                     cm_cpu_conv_transposed_depthwise_f32_workspace,
-                     cm_cpu_conv_transposed_depthwise_f32_pack_bytes,
-                     cm_cpu_conv_transposed_depthwise_f32_pack,
-                     cm_cpu_conv_transposed_depthwise_f32_run},
-    [BY_PIXELS] = {cm_cpu_conv_transposed_f32_reject, cm_cpu_conv_transposed_f32_cost,
-                   cm_cpu_conv_transposed_f32_workspace, cm_cpu_conv_transposed_f32_pack_bytes,
-                   cm_cpu_conv_transposed_f32_pack, cm_cpu_conv_transposed_f32_run},
+#define WAY(stem) CM_ROW(stem, GENERIC, CM_HAS_WORKSPACE(stem), CM_HAS_PACK(stem))
+static const cm_tactic ways[] = {
+    [BY_WINDOWS_APART] = WAY(conv_transposed_apart_f32),
+    [BY_CHANNELS] = WAY(conv_transposed_depthwise_f32),
+    [BY_PIXELS] = WAY(conv_transposed_f32),
 };
 
 /* The problem with the channels innermost and no epilogue. */

@@ -17,11 +17,6 @@ static bool is_real(cm_dtype t)
     return t == CM_F32 || t == CM_F16 || t == CM_BF16;
 }
 
-static bool has(const cm_problem *p, int i)
-{
-    return i < p->n_in && p->in[i];
-}
-
 bool cm_attention_has_present(const cm_problem *p, int which)
 {
     return 1 + which < p->n_out && p->out[1 + which];
@@ -40,11 +35,11 @@ static bool is_last_innermost(const cm_tensor *t)
 const char *cm_attention_reject(const cm_problem *p)
 {
     for (int i = Q; i <= PAST_V; i++)
-        if (i != MASK && has(p, i) && !is_real(p->in[i]->dtype))
+        if (i != MASK && cm_problem_has(p, i) && !is_real(p->in[i]->dtype))
             return "an input is not of float32, float16 or bfloat16";
-    if (has(p, MASK) && p->in[MASK]->dtype != CM_BOOL)
+    if (cm_problem_has(p, MASK) && p->in[MASK]->dtype != CM_BOOL)
         return "the mask is not of bool";
-    if (has(p, PAST_K) &&
+    if (cm_problem_has(p, PAST_K) &&
         (p->in[PAST_K]->dtype != p->in[K]->dtype || p->in[PAST_V]->dtype != p->in[V]->dtype))
         return "past and fresh keys are of different types";
     for (int which = 0; which < 2; which++)

@@ -148,7 +148,7 @@ void cm_attention_score(const job *j, int64_t unit, int64_t r, int64_t from, int
                       .mask_value = a->mask_value,
                       .first = cm_attention_first(j, r) - from,
                       .causal = cm_max_i64(0, cm_attention_sees(j, r) - from)};
-    if (BIAS < p->n_in && p->in[BIAS]) {
+    if (cm_problem_has(p, BIAS)) {
         int64_t step = a->bias[3], at = mask_at(j, unit, r, a->bias, a->bias_batch) + from * step;
         out->bias_step = step != 0;
         out->bias = (const float *)j->run->in[BIAS] + at;
@@ -157,7 +157,7 @@ void cm_attention_score(const job *j, int64_t unit, int64_t r, int64_t from, int
             out->bias = room;
         }
     }
-    if (MASK < p->n_in && p->in[MASK]) {
+    if (cm_problem_has(p, MASK)) {
         int64_t step = a->mask[3], at = mask_at(j, unit, r, a->mask, a->mask_batch) + from * step;
         const uint8_t *m = (const uint8_t *)j->run->in[MASK] + at;
         out->mask_step = step != 0;
@@ -220,12 +220,12 @@ static double slow_score(const job *j, int64_t unit, int64_t r, const source *k,
     const cm_problem *p = j->run->p;
     bool allowed = s < cm_attention_sees(j, r) && s >= cm_attention_first(j, r);
     double bias = 0, dot = 0;
-    if (MASK < p->n_in && p->in[MASK])
+    if (cm_problem_has(p, MASK))
         allowed =
             allowed &&
             ((const uint8_t *)
                  j->run->in[MASK])[mask_at(j, unit, r, a->mask, a->mask_batch) + s * a->mask[3]];
-    if (BIAS < p->n_in && p->in[BIAS])
+    if (cm_problem_has(p, BIAS))
         bias = get(p->in[BIAS]->dtype, j->run->in[BIAS],
                    mask_at(j, unit, r, a->bias, a->bias_batch) + s * a->bias[3]);
     if (!allowed)

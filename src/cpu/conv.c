@@ -124,6 +124,12 @@ bool cm_conv_is_points(const cm_conv *c)
     return points;
 }
 
+bool cm_conv_pixels_meet(const cm_conv *c)
+{
+    enum { PERIOD = 512, LEAST = 64 }; /* floats, channels */
+    return c->c_in * c->stride[2] % PERIOD == 0 && c->c_in / c->groups >= LEAST;
+}
+
 double cm_conv_columns(int nr, int64_t n)
 {
     int64_t vectors = (n + nr / 2 - 1) / (nr / 2);

@@ -114,6 +114,9 @@ static inline int64_t cm_conv_pixels(const cm_conv *c)
 /* Is every window one pixel, and every pixel a window? */
 bool cm_conv_is_points(const cm_conv *c);
 
+/* Would neighbouring pixels of a channels-last input meet in one set of the first-level cache? */
+bool cm_conv_pixels_meet(const cm_conv *c);
+
 /* For costs: columns that tiles of nr compute for each of `n`. They are done in vectors of nr / 2. */
 double cm_conv_columns(int nr, int64_t n);
 double cm_conv_flops(const cm_conv *c);

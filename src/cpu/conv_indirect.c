@@ -57,8 +57,7 @@ const char *cm_cpu_conv_indirect_f32_reject(const cm_problem *p)
 
 static bool needs_stage(const cm_conv *c, const cm_gemm_f32_kernel *g)
 {
-    return c->c_in * c->stride[2] % 512 == 0 && c->c_in / c->groups >= 64 &&
-           c->c_out / c->groups >= 2 * g->nr;
+    return cm_conv_pixels_meet(c) && c->c_out / c->groups >= 2 * g->nr;
 }
 
 /* Weights come from far: all of them for each tile where that is staged, else the part that does not stay. */

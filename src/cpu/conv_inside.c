@@ -145,15 +145,9 @@ const char *cm_cpu_conv_inside_f32_reject(const cm_problem *p)
     return share_inside(&j) > MOST_INSIDE ? "most of the windows lies in the image" : NULL;
 }
 
-static bool needs_copy(const cm_conv *c)
-{
-    enum { PERIOD = 512 }; /* floats */
-    return c->c_in * c->stride[2] % PERIOD == 0 && c->c_in / c->groups >= 64;
-}
-
 static int64_t pitch_of(const cm_conv *c)
 {
-    return needs_copy(c) ? c->c_in + APART : c->c_in;
+    return cm_conv_pixels_meet(c) ? c->c_in + APART : c->c_in;
 }
 
 /* Tiles that are not full take as long as if they were. */
@@ -175,7 +169,7 @@ double cm_cpu_conv_inside_f32_cost(const cm_problem *p, const cm_knobs *k)
     double flops = cm_conv_flops(c) * share * cm_conv_columns(j.g->nr, c->c_out / c->groups);
     double compute = flops * (1 + 4 / c_in) / (0.85 * cm_cpu_flops_per_ns(&p->target));
     double sums = (double)cm_tensor_elems(p->out[0]) * 0.5;
-    double copy = needs_copy(c) ? (double)cm_tensor_elems(p->in[0]) * 0.3 : 0;
+    double copy = cm_conv_pixels_meet(c) ? (double)cm_tensor_elems(p->in[0]) * 0.3 : 0;
     double memory = cm_conv_bytes(p) / (4 * cm_cpu_bytes_per_ns(&p->target));
     return 500 + cm_conv_shared(p, compute + memory + sums + copy, cm_conv_ns(p) * share,
                                 (double)(j.tiles * cm_ceil_div(c->c_out / c->groups, j.g->nr)));
@@ -196,7 +190,8 @@ size_t cm_cpu_conv_inside_f32_workspace(const cm_problem *p, const cm_knobs *k)
 {
     (void)k;
     const cm_conv *c = &p->as.conv;
-    return floats_of(c->c_out) + floats_of(needs_copy(c) ? pixels_in(c) * pitch_of(c) : 0) +
+    return floats_of(c->c_out) +
+           floats_of(cm_conv_pixels_meet(c) ? pixels_in(c) * pitch_of(c) : 0) +
            floats_of(cm_conv_pixels(c) * c->c_out);
 }
 
@@ -364,7 +359,7 @@ cm_status cm_cpu_conv_inside_f32_run(const cm_run *r)
     j.panels = cm_ceil_div(j.c_out, j.g->nr);
     j.panel = j.taps * j.c_in * j.g->nr;
     j.pitch = pitch_of(c);
-    if (needs_copy(c)) {
+    if (cm_conv_pixels_meet(c)) {
         j.copy = (float *)work;
         work += floats_of(pixels_in(c) * j.pitch);
         cm_conv_parallel(r, (double)(pixels_in(c) * c->c_in) * 0.3, pixels_in(c), copy_pixels, &j);

@@ -28,15 +28,10 @@ enum {
 };
 enum { PIECE_FLOATS = 8192 }; /* a piece of work for a thread */
 
-static bool has(const cm_problem *p, int i)
-{
-    return i < p->n_in && p->in[i];
-}
-
 /* Are queries and keys made anew, rather than read where they lie? */
 static bool turns(const cm_problem *p)
 {
-    return p->as.gqa.rotary || has(p, Q_NORM);
+    return p->as.gqa.rotary || cm_problem_has(p, Q_NORM);
 }
 
 static bool is_real(cm_dtype t)
@@ -52,13 +47,13 @@ static const char *reject_inputs(const cm_problem *p)
         if (p->in[i] && !cm_tensor_is_dense(p->in[i]))
             return "an input is strided";
     for (int i = 0; i < (int)CM_COUNT(real); i++)
-        if (has(p, real[i]) && p->in[real[i]]->dtype != p->in[Q]->dtype)
+        if (cm_problem_has(p, real[i]) && p->in[real[i]]->dtype != p->in[Q]->dtype)
             return "inputs are of different types";
     if (p->in[LENGTHS]->dtype != CM_I32 || p->in[TOTAL]->dtype != CM_I32)
         return "lengths are not int32";
     if (cm_tensor_elems(p->in[LENGTHS]) < g->batch)
         return "there are fewer lengths than sequences";
-    if (g->rotary && has(p, POSITIONS) && p->in[POSITIONS]->dtype != CM_I64)
+    if (g->rotary && cm_problem_has(p, POSITIONS) && p->in[POSITIONS]->dtype != CM_I64)
         return "positions are not int64";
     return NULL;
 }
@@ -154,12 +149,12 @@ static void describe(const cm_problem *p, const span *s, attention *out)
                         .softcap = g->softcap,
                         .causal = g->causal};
     put_heads(p, s->first, a);
-    if (has(p, SCORE_BIAS)) {
+    if (cm_problem_has(p, SCORE_BIAS)) {
         out->in[BIAS] = p->in[SCORE_BIAS];
         put_bias(p->in[SCORE_BIAS], a);
     }
-    out->in[PAST_K] = has(p, OLD_K) ? p->in[OLD_K] : NULL;
-    out->in[PAST_V] = has(p, OLD_K) ? p->in[OLD_V] : NULL;
+    out->in[PAST_K] = cm_problem_has(p, OLD_K) ? p->in[OLD_K] : NULL;
+    out->in[PAST_V] = cm_problem_has(p, OLD_K) ? p->in[OLD_V] : NULL;
     cm_tensor_shape(&out->y, p->out[0]->dtype, p->out[0]->rank, p->out[0]->dims);
     out->p.in = out->in;
     out->p.out = out->out;
@@ -272,8 +267,8 @@ static int64_t keys_of(const cm_run *r, int64_t b)
 static int64_t position_of(const cm_run *r, int64_t token)
 {
     int64_t len = r->p->as.gqa.len;
-    return has(r->p, POSITIONS) ? ((const int64_t *)r->in[POSITIONS])[token]
-                                : past_of(r, token / len) + token % len;
+    return cm_problem_has(r->p, POSITIONS) ? ((const int64_t *)r->in[POSITIONS])[token]
+                                           : past_of(r, token / len) + token % len;
 }
 
 static cm_status check_lengths(const cm_run *r)
@@ -285,7 +280,7 @@ static cm_status check_lengths(const cm_run *r)
         return cm_fail(r->cx, CM_ERR_DATA,
                        "total_sequence_length is %lld for %lld queries and a cache of %lld",
                        (long long)total, (long long)g->len, (long long)g->rows);
-    if (has(p, SCORE_BIAS) &&
+    if (cm_problem_has(p, SCORE_BIAS) &&
         (p->in[SCORE_BIAS]->dims[2] < g->len || p->in[SCORE_BIAS]->dims[3] < total))
         return cm_fail(r->cx, CM_ERR_DATA, "attention_bias does not cover %lld keys",
                        (long long)total);
@@ -441,9 +436,9 @@ static void attend(const gqa_job *j, const span *s)
     const void *in[PAST_V + 1] = {
         [Q] = turns(p) ? j->q : r->in[Q], [K] = fresh(j, 0), [V] = fresh(j, 1)};
     void *out[] = {r->out[0], (char *)r->out[1] + present, (char *)r->out[2] + present};
-    if (has(p, SCORE_BIAS))
+    if (cm_problem_has(p, SCORE_BIAS))
         in[BIAS] = element(j, SCORE_BIAS, s->first * a.p.as.attention.bias[0]);
-    if (has(p, OLD_K)) {
+    if (cm_problem_has(p, OLD_K)) {
         in[PAST_K] = element(j, OLD_K, old);
         in[PAST_V] = element(j, OLD_V, old);
     }
@@ -456,7 +451,7 @@ static void attend(const gqa_job *j, const span *s)
               .present_rows = g->rows,
               .window = g->left + 1,
               .sink = j->sink,
-              .sink_step = has(p, SINK)};
+              .sink_step = cm_problem_has(p, SINK)};
     cm_attention_execute(&of);
 }
 
@@ -477,9 +472,9 @@ static gqa_job job_of(const cm_run *r)
     j.slots = room + widened_elems(g);
     j.rest = j.slots + slots_elems(p);
     for (int i = 0; i < 2; i++)
-        if (has(p, Q_NORM + i))
+        if (cm_problem_has(p, Q_NORM + i))
             j.norm[i] = widened(&j, r->in[Q_NORM + i], g->size, room + i * g->size);
-    if (has(p, SINK))
+    if (cm_problem_has(p, SINK))
         j.sink = widened(&j, r->in[SINK], g->heads, room + 2 * g->size);
     else if (g->smooth)
         j.sink = &smooth;

@@ -31,11 +31,6 @@ static const kernels *kernels_of(int level)
     return &table[level >= CM_ISA_AVX512 ? 2 : level >= CM_ISA_AVX2];
 }
 
-static bool has(const cm_problem *p, int i)
-{
-    return i < p->n_in && p->in[i];
-}
-
 static const char *reject(const cm_problem *p)
 {
     const cm_nbits *s = &p->as.nbits;
@@ -45,12 +40,12 @@ static const char *reject(const cm_problem *p)
         return "codes are not of 2, 4 or 8 bits";
     if (s->block * s->bits % 32)
         return "a block does not end with a word of 32 bits";
-    if (has(p, GROUPS))
+    if (cm_problem_has(p, GROUPS))
         return "blocks are told element by element";
-    if (has(p, ZEROS) && !s->packed_zeros && !cm_dtype_is_float(p->in[ZEROS]->dtype))
+    if (cm_problem_has(p, ZEROS) && !s->packed_zeros && !cm_dtype_is_float(p->in[ZEROS]->dtype))
         return "zero points are neither codes nor floats";
     for (int i = B; i < p->n_in; i++)
-        if (has(p, i) && (!p->constant[i] || !cm_tensor_is_dense(p->in[i])))
+        if (cm_problem_has(p, i) && (!p->constant[i] || !cm_tensor_is_dense(p->in[i])))
             return "weights, scales, zero points or the bias are computed or strided";
     if (!cm_tensor_is_dense(p->in[A]) || !cm_tensor_is_dense(p->out[0]))
         return "the operands are strided";
@@ -172,8 +167,8 @@ static void begin_run(const cm_run *r, job *j)
                                 .blocks = s->blocks,
                                 .codes = r->in[B],
                                 .scales = r->in[SCALES],
-                                .zeros = has(p, ZEROS) ? r->in[ZEROS] : NULL,
-                                .bias = has(p, BIAS) ? r->in[BIAS] : NULL},
+                                .zeros = cm_problem_has(p, ZEROS) ? r->in[ZEROS] : NULL,
+                                .bias = cm_problem_has(p, BIAS) ? r->in[BIAS] : NULL},
                           .m = s->m,
                           .x = r->in[A],
                           .y = r->out[0]};
@@ -271,7 +266,7 @@ static const char *digits_reject(const cm_problem *p)
         return "there are more than 4 rows";
     if (s->block > MOST_BLOCK)
         return "blocks are too long";
-    if (has(p, ZEROS) && !s->packed_zeros)
+    if (cm_problem_has(p, ZEROS) && !s->packed_zeros)
         return "zero points are no codes";
     return few_reject(p);
 }

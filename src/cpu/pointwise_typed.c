@@ -133,8 +133,12 @@ typedef struct {
 static void copy_elements(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
                           size_t size)
 {
-    if (to_step == 1 && from_step == 1) {
-        memcpy(to, from, (size_t)n * size);
+    if (to_step == 1 &&
+        (from_step == 0 || from_step == 1)) { /* what is repeated fills twice as much each time */
+        int64_t done = from_step ? n : cm_min_i64(1, n);
+        memcpy(to, from, (size_t)done * size);
+        for (; done < n; done *= 2)
+            memcpy(to + (size_t)done * size, to, (size_t)cm_min_i64(done, n - done) * size);
         return;
     }
 #define COPY_AS(type)                                                                              \
@@ -262,9 +266,7 @@ cm_status cm_cpu_pointwise_typed_run(const cm_run *r)
     if (!cm_typed_compile(&j.code, p) || !place_all(&j, p, (const void *const *)r->in, r->out[0]) ||
         j.rows * j.cols == 0)
         return CM_OK;
-    j.typed = p->target.level >= CM_ISA_AVX512 ? &cm_cpu_typed__avx512
-              : p->target.level >= CM_ISA_AVX2 ? &cm_cpu_typed__avx2
-                                               : &cm_cpu_typed__generic;
+    j.typed = cm_typed_kernels_at(p->target.level);
     j.tile = cm_tile_kernels_at(p->target.level);
     int64_t units = cm_ceil_div(j.rows, rows_at_a_time(&j)) * cm_ceil_div(j.cols, j.tile_elems);
     int64_t grain = (int64_t)(THREAD_NS * (double)units / (total_ns(p, &j) + 1)) + 1;

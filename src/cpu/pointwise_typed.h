@@ -49,6 +49,7 @@ typedef struct cm_typed_kernels {
     void (*fold_whole)(cm_typed type, const void *x, int64_t blocks, int64_t *sum);
 } cm_typed_kernels;
 extern const cm_typed_kernels cm_cpu_typed__generic, cm_cpu_typed__avx2, cm_cpu_typed__avx512;
+const cm_typed_kernels *cm_typed_kernels_at(int level);
 
 /* How elements of a type are read; NONE: there are no kernels for it. */
 cm_typed cm_typed_of(cm_dtype t);

@@ -3,7 +3,15 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "cpu/pointwise_typed.h"
+
+const cm_typed_kernels *cm_typed_kernels_at(int level)
+{
+    return level >= CM_ISA_AVX512 ? &cm_cpu_typed__avx512
+           : level >= CM_ISA_AVX2 ? &cm_cpu_typed__avx2
+                                  : &cm_cpu_typed__generic;
+}
 
 cm_typed cm_typed_of(cm_dtype t)
 {

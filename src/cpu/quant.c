@@ -13,19 +13,16 @@
 
 enum { GRAIN = 16 * 1024 };
 
-#define BY_LEVEL(level, fn)                                                                        \
-    ((level) < CM_ISA_AVX2 ? fn##__generic : (level) < CM_ISA_AVX512 ? fn##__avx2 : fn##__avx512)
-
 void cm_quantise_run(int level, const float *x, int64_t n, float scale, int32_t zero,
                      bool is_signed, uint8_t *y)
 {
     float z = (float)zero;
-    BY_LEVEL(level, cm_cpu_quantise)(x, n, &scale, &z, 0, is_signed, y);
+    CM_QUANT_AT(level, cm_cpu_quantise)(x, n, &scale, &z, 0, is_signed, y);
 }
 
 void cm_quantise_range(int level, const float *x, int64_t n, float *lo, float *hi)
 {
-    BY_LEVEL(level, cm_cpu_range_of)(x, n, lo, hi);
+    CM_QUANT_AT(level, cm_cpu_range_of)(x, n, lo, hi);
 }
 
 void cm_quantise_choose(float lo, float hi, float *scale, int32_t *zero)
@@ -34,26 +31,6 @@ void cm_quantise_choose(float lo, float hi, float *scale, int32_t *zero)
     *scale = hi == lo ? 1.0f : (hi - lo) / 255.0f;
     cm_quantise_run(CM_ISA_GENERIC, &(float){0 - lo / *scale}, 1, 1.0f, 0, false, &z);
     *zero = z;
-}
-
-/* All elements side by side, in whatever order of axes. */
-static bool is_packed(const cm_tensor *t)
-{
-    int64_t reach = 1;
-    for (int d = 0; d < t->rank; d++) {
-        if (t->dims[d] > 1 && t->strides[d] <= 0)
-            return false;
-        reach += (t->dims[d] - 1) * t->strides[d];
-    }
-    return reach == cm_tensor_elems(t);
-}
-
-static bool same_strides(const cm_tensor *a, const cm_tensor *b)
-{
-    for (int d = 0; d < a->rank; d++)
-        if (a->dims[d] > 1 && a->strides[d] != b->strides[d])
-            return false;
-    return true;
 }
 
 static bool is_byte(cm_dtype t)
@@ -108,10 +85,10 @@ static const char *reject(const cm_problem *p)
     if (q->block)
         return "parameters of blocks";
     if (q->kind == CM_QUANTISE_DYNAMIC)
-        return !x || x->dtype != CM_F32   ? "the input is not float32"
-               : !is_packed(x)            ? "the input is strided"
-               : y && !same_strides(x, y) ? "the layout changes"
-                                          : NULL;
+        return !x || x->dtype != CM_F32             ? "the input is not float32"
+               : !cm_tensor_is_packed(x)            ? "the input is strided"
+               : y && !cm_tensor_same_strides(x, y) ? "the layout changes"
+                                                    : NULL;
     bool to = q->kind == CM_QUANTISE_TO, from = q->kind == CM_QUANTISE_FROM;
     if (to ? x->dtype != CM_F32 : !is_byte(x->dtype))
         return "the input's type";
@@ -119,7 +96,7 @@ static const char *reject(const cm_problem *p)
         return "the output's type";
     if ((to || from) && p->in[q->scale]->dtype != CM_F32)
         return "the scale is not float32";
-    if (!is_packed(x) || !same_strides(x, y))
+    if (!cm_tensor_is_packed(x) || !cm_tensor_same_strides(x, y))
         return "the operands are strided or differ in layout";
     return NULL;
 }
@@ -156,11 +133,12 @@ typedef struct {
 static void convert(const job *j, int64_t at, int64_t n, int64_t p, int step)
 {
     if (j->to)
-        BY_LEVEL(j->level, cm_cpu_quantise)
+        CM_QUANT_AT(j->level, cm_cpu_quantise)
     ((const float *)j->x + at, n, j->scale + p, j->zero + p, step, j->is_signed,
      (uint8_t *)j->y + at);
-    else BY_LEVEL(j->level, cm_cpu_dequantise)((const uint8_t *)j->x + at, n, j->scale + p,
-                                               j->zero + p, step, j->is_signed, (float *)j->y + at);
+    else CM_QUANT_AT(j->level, cm_cpu_dequantise)((const uint8_t *)j->x + at, n, j->scale + p,
+                                                  j->zero + p, step, j->is_signed,
+                                                  (float *)j->y + at);
 }
 
 static void convert_range(void *arg, int64_t begin, int64_t end)
@@ -337,7 +315,8 @@ static void run_binary(const cm_run *r)
     for (int i = 0; i < 3; i++)
         if (at[i] < r->p->n_in && r->p->in[at[i]])
             *zeros[i] = (float)byte_at(r->in[at[i]], 0, is_signed);
-    j.fn = q->kind == CM_QUANTISE_ADD ? BY_LEVEL(level, cm_cpu_qadd) : BY_LEVEL(level, cm_cpu_qmul);
+    j.fn = q->kind == CM_QUANTISE_ADD ? CM_QUANT_AT(level, cm_cpu_qadd)
+                                      : CM_QUANT_AT(level, cm_cpu_qmul);
     int64_t rows = cm_dims_product(q->dims, 0, last);
     if (rows == 1)
         cm_parallel(r->threads, q->dims[last], GRAIN, binary_range, &j);

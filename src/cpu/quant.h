@@ -28,6 +28,10 @@ typedef struct cm_qbinary {
 } cm_qbinary;
 typedef void cm_qbinary_fn(const cm_qbinary *q, int64_t n);
 
+/* fn__generic, fn__avx2 or fn__avx512. */
+#define CM_QUANT_AT(level, fn)                                                                     \
+    ((level) < CM_ISA_AVX2 ? fn##__generic : (level) < CM_ISA_AVX512 ? fn##__avx2 : fn##__avx512)
+
 /* y = table[x], 256 entries. */
 typedef void cm_lookup_fn(const uint8_t *x, int64_t n, const uint8_t *table, uint8_t *y);
 cm_lookup_fn cm_cpu_lookup__generic;

@@ -4,11 +4,9 @@
 
 #include "base/size.h"
 #include "cpu/cpu.h"
+#include "cpu/quant.h"
 
 enum { GRAIN = 16 * 1024 };
-
-#define BY_LEVEL(level, fn)                                                                        \
-    ((level) < CM_ISA_AVX2 ? fn##__generic : (level) < CM_ISA_AVX512 ? fn##__avx2 : fn##__avx512)
 
 const char *cm_quantise_softmax_reject(const cm_problem *p)
 {
@@ -63,8 +61,8 @@ cm_status cm_quantise_softmax_run(const cm_run *r)
                      .zero = zero_at(r, p->zero),
                      .y_scale = *(const float *)r->in[p->y_scale],
                      .y_zero = zero_at(r, p->y_zero)};
-    BY_LEVEL(level, cm_cpu_qsoftmax_powers)(&q);
-    job j = {&q, BY_LEVEL(level, cm_cpu_qsoftmax_rows)};
+    CM_QUANT_AT(level, cm_cpu_qsoftmax_powers)(&q);
+    job j = {&q, CM_QUANT_AT(level, cm_cpu_qsoftmax_rows)};
     cm_parallel(r->threads, p->outer, GRAIN / p->extent + 1, some_rows, &j);
     return CM_OK;
 }

@@ -131,19 +131,19 @@ static void plan(const cm_problem *p, job *j)
          (r->hidden * cm_recurrent_first_cols(r) >= CM_SHARED_ELEMS || r->input > 2 * r->hidden));
     j->chunk = cm_min_i64(
         r->steps, cm_max_i64(8, (j->teams ? TEAM_CHUNK : CHUNK_ELEMS) / (j->rows * j->cols)));
-    if (cm_recurrent_has(p, CM_RECURRENT_LENS)) /* sequences are at different steps */
+    if (cm_problem_has(p, CM_RECURRENT_LENS)) /* sequences are at different steps */
         j->chunk = r->steps;
     j->ld = j->cols;
     j->rate = 0;
     j->helpers = 0;
     if (p->threads > 1 && r->directions * j->parts == 1 && !j->shares &&
-        !cm_recurrent_has(p, CM_RECURRENT_LENS) && r->steps > CM_AHEAD_ROWS &&
+        !cm_problem_has(p, CM_RECURRENT_LENS) && r->steps > CM_AHEAD_ROWS &&
         r->batch * j->cols * r->input >= HELPED_ELEMS) {
         j->helpers = cm_min_i64(p->threads - 1, cm_ceil_div(j->cols, 2 * j->g->nr));
         j->chunk = 2 * CM_AHEAD_ROWS;
     }
     if (p->target.level >= CM_ISA_AVX512 && j->rows == 1 && !fit_alone(r, j->cols) && !j->shares &&
-        !j->helpers && !cm_recurrent_has(p, CM_RECURRENT_LENS) && r->steps > CM_AHEAD_ROWS &&
+        !j->helpers && !cm_problem_has(p, CM_RECURRENT_LENS) && r->steps > CM_AHEAD_ROWS &&
         r->input > 0 && r->hidden >= LONG_SUM && j->g->nr == j->panel) {
         j->rate = r->input <= r->hidden ? 8 : 4;
         j->ld = cm_ceil_div(j->cols, j->panel) * j->panel;
@@ -185,7 +185,7 @@ static cm_status run(const cm_run *run)
     const cm_problem *p = run->p;
     const cm_recurrent *r = &p->as.recurrent;
     int level = p->target.level;
-    for (int64_t b = 0; cm_recurrent_has(p, CM_RECURRENT_LENS) && b < r->batch; b++) {
+    for (int64_t b = 0; cm_problem_has(p, CM_RECURRENT_LENS) && b < r->batch; b++) {
         int32_t n = ((const int32_t *)run->in[CM_RECURRENT_LENS])[b];
         if (n < 0 || n > r->steps)
             return cm_fail(run->cx, CM_ERR_DATA, "sequence_lens[%lld] is %d, wanted 0 to %lld",

@@ -23,7 +23,7 @@ static void load_state(const unit *u, int input, float *to)
     const cm_run *run = u->j->run;
     size_t bytes = (size_t)u->j->r->hidden * sizeof *to;
     for (int64_t b = 0; b < u->n; b++, to += u->state) {
-        if (cm_recurrent_has(run->p, input))
+        if (cm_problem_has(run->p, input))
             memcpy(to, (const float *)run->in[input] + state_at(u, run->p->in[input], b), bytes);
         else
             memset(to, 0, bytes);
@@ -34,7 +34,7 @@ static void store_state(const unit *u, int output, const float *from)
 {
     const cm_run *run = u->j->run;
     size_t bytes = (size_t)u->j->r->hidden * sizeof *from;
-    if (!cm_recurrent_wants(run->p, output))
+    if (!cm_problem_wants(run->p, output))
         return;
     for (int64_t b = 0; b < u->n; b++, from += u->state) {
         float *to = (float *)run->out[output] + state_at(u, run->p->out[output], b);
@@ -50,7 +50,7 @@ static void join_biases(unit *u)
 {
     const job *j = u->j;
     const cm_recurrent *r = j->r;
-    if (!cm_recurrent_has(j->run->p, CM_RECURRENT_B)) {
+    if (!cm_problem_has(j->run->p, CM_RECURRENT_B)) {
         u->bias = NULL;
         return;
     }
@@ -210,7 +210,7 @@ static void run_units(void *arg, int64_t begin, int64_t end)
         for (int64_t k = 0; !j->rate && !j->helpers && k < steps; k += j->chunk) {
             int64_t n = cm_min_i64(j->chunk, steps - k);
             int64_t from =
-                u.backward && !cm_recurrent_has(j->run->p, CM_RECURRENT_LENS) ? steps - k - n : k;
+                u.backward && !cm_problem_has(j->run->p, CM_RECURRENT_LENS) ? steps - k - n : k;
             cm_recurrent_multiply_inputs(&u, from, n, 0, 1);
             for (int64_t s = 0; s < n && !cm_is_cancelled(j->run->cx); s++)
                 cm_recurrent_step(&u, k + s, from);

@@ -142,7 +142,7 @@ float *cm_recurrent_y_row(const unit *u, int64_t t, int64_t b)
 int64_t cm_recurrent_length(const unit *u, int64_t b)
 {
     const cm_run *run = u->j->run;
-    return cm_recurrent_has(run->p, CM_RECURRENT_LENS)
+    return cm_problem_has(run->p, CM_RECURRENT_LENS)
                ? ((const int32_t *)run->in[CM_RECURRENT_LENS])[u->row + b]
                : u->j->r->steps;
 }
@@ -150,7 +150,7 @@ int64_t cm_recurrent_length(const unit *u, int64_t b)
 void cm_recurrent_step(const unit *u, int64_t k, int64_t from)
 {
     const job *j = u->j;
-    bool wanted = cm_recurrent_wants(j->run->p, 0);
+    bool wanted = cm_problem_wants(j->run->p, 0);
     step s;
     s.m = 0;
     s.turned = k * cm_ceil_div(u->n, j->g->mr) % 2;

@@ -19,14 +19,6 @@ enum {
     CM_RECURRENT_C0
 };
 
-static inline bool cm_recurrent_has(const cm_problem *p, int input)
-{
-    return input < p->n_in && p->in[input];
-}
-static inline bool cm_recurrent_wants(const cm_problem *p, int output)
-{
-    return output < p->n_out && p->out[output];
-}
 /* Columns of the state's product that are done first; a GRU's new value comes after its gates. */
 static inline int64_t cm_recurrent_first_cols(const cm_recurrent *r)
 {

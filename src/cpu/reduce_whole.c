@@ -239,9 +239,7 @@ cm_status cm_cpu_reduce_whole_run(const cm_run *r)
     set_up(&j, p);
     if (j.outer * j.cols == 0)
         return CM_OK;
-    j.k = p->target.level >= CM_ISA_AVX512 ? &cm_cpu_typed__avx512
-          : p->target.level >= CM_ISA_AVX2 ? &cm_cpu_typed__avx2
-                                           : &cm_cpu_typed__generic;
+    j.k = cm_typed_kernels_at(p->target.level);
     cm_reduce_view(&j.in, d, d->loop.in[0], p->in[0]->dtype, r->in[0], true);
     cm_reduce_view(&j.out, d, d->loop.out[0], p->out[0]->dtype, r->out[0], false);
     int64_t units = j.inner ? j.outer : j.outer * j.chunks;

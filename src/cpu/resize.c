@@ -393,14 +393,19 @@ static void run_rows(void *arg, int64_t begin, int64_t end)
     }
 }
 
+const cm_resize_kernels *cm_resize_kernels_at(int level)
+{
+    return level >= CM_ISA_AVX512 ? &cm_cpu_resize__avx512
+           : level >= CM_ISA_AVX2 ? &cm_cpu_resize__avx2
+                                  : &cm_cpu_resize__generic;
+}
+
 static cm_status run(const cm_run *r)
 {
     const cm_problem *p = r->p;
     job j = {.run = r, .r = &p->as.resize, .has_epilogue = p->epilogue != NULL};
     (void)form_of(p, &j.f);
-    j.kernels = p->target.level >= CM_ISA_AVX512 ? &cm_cpu_resize__avx512
-                : p->target.level >= CM_ISA_AVX2 ? &cm_cpu_resize__avx2
-                                                 : &cm_cpu_resize__generic;
+    j.kernels = cm_resize_kernels_at(p->target.level);
     j.outside = leaves_input(j.r);
     j.line = line_floats(p, &j.f);
     j.rows = j.f.outer * volume(j.f.out, j.f.n - 1);

@@ -20,5 +20,6 @@ typedef struct cm_resize_kernels {
 } cm_resize_kernels;
 
 extern const cm_resize_kernels cm_cpu_resize__generic, cm_cpu_resize__avx2, cm_cpu_resize__avx512;
+const cm_resize_kernels *cm_resize_kernels_at(int level);
 
 #endif

@@ -306,9 +306,7 @@ static cm_status run_any(const cm_run *r, bool by_planes)
     j.kernels = level >= CM_ISA_AVX512 ? &cm_cpu_sample__avx512
                 : level >= CM_ISA_AVX2 ? &cm_cpu_sample__avx2
                                        : &cm_cpu_sample__generic;
-    j.rows = level >= CM_ISA_AVX512 ? &cm_cpu_resize__avx512
-             : level >= CM_ISA_AVX2 ? &cm_cpu_resize__avx2
-                                    : &cm_cpu_resize__generic;
+    j.rows = cm_resize_kernels_at(level);
     j.has_kernel = !by_planes || j.s->taps < 4 || j.s->axes == 2;
     j.dense_grid = cm_tensor_is_dense(p->in[1]);
     j.runs = cm_ceil_div(j.s->out_volume, j.places);

@@ -58,7 +58,6 @@ bool cm_cuda_attention_is_plain(const cm_problem *p, const cm_attention_tile *t)
 bool cm_cuda_heads_in_vectors(const cm_heads *h);
 bool cm_cuda_attention_takes_vectors(const cm_problem *p, const cm_attention_args *a);
 void cm_cuda_attention_point(const cm_run *r, cm_attention_args *a);
-bool cm_cuda_attention_has(const cm_problem *p, int input);
 /* Bytes of keys, values, queries and results; operations. */
 void cm_cuda_attention_work(const cm_problem *p, double *bytes, double *flops);
 

@@ -22,22 +22,17 @@ static bool is_real(const cm_tensor *t)
     return t->dtype == CM_F32 || t->dtype == CM_F16 || t->dtype == CM_BF16;
 }
 
-bool cm_cuda_attention_has(const cm_problem *p, int input)
-{
-    return input < p->n_in && p->in[input];
-}
-
 const char *cm_cuda_attention_reject(const cm_problem *p)
 {
     const cm_attention *a = &p->as.attention;
     for (int i = Q; i <= PAST_V; i++)
-        if (i != MASK && cm_cuda_attention_has(p, i) && !is_real(p->in[i]))
+        if (i != MASK && cm_problem_has(p, i) && !is_real(p->in[i]))
             return "an input is not of float32, float16 or bfloat16";
     if (!is_real(p->out[0]))
         return "the output is not of float32, float16 or bfloat16";
-    if (cm_cuda_attention_has(p, MASK) && p->in[MASK]->dtype != CM_BOOL)
+    if (cm_problem_has(p, MASK) && p->in[MASK]->dtype != CM_BOOL)
         return "the mask is not of bool";
-    if (cm_cuda_attention_has(p, PAST_K) &&
+    if (cm_problem_has(p, PAST_K) &&
         (p->in[PAST_K]->dtype != p->in[K]->dtype || p->in[PAST_V]->dtype != p->in[V]->dtype))
         return "past and fresh keys are of different types";
     for (int o = 1; o < p->n_out && o <= 2; o++)
@@ -60,7 +55,7 @@ const char *cm_cuda_attention_reject(const cm_problem *p)
 
 static cm_heads past_of(const cm_problem *p, int input)
 {
-    if (!cm_cuda_attention_has(p, input))
+    if (!cm_problem_has(p, input))
         return (cm_heads){0};
     const int64_t *s = p->in[input]->strides;
     return (cm_heads){0, s[0], s[1], s[2], s[3]};
@@ -106,7 +101,7 @@ static void split_keys(const cm_problem *p, const cm_attention_tile *t, cm_atten
 bool cm_cuda_attention_is_plain(const cm_problem *p, const cm_attention_tile *t)
 {
     const cm_attention *a = &p->as.attention;
-    return !cm_cuda_attention_has(p, BIAS) && !cm_cuda_attention_has(p, MASK) && a->softcap == 0 &&
+    return !cm_problem_has(p, BIAS) && !cm_problem_has(p, MASK) && a->softcap == 0 &&
            (t->bulk || !(a->causal && a->has_mask_value)) && a->scale > 0;
 }
 
@@ -159,7 +154,7 @@ bool cm_cuda_attention_takes_vectors(const cm_problem *p, const cm_attention_arg
 {
     return a->head_size % 8 == 0 && a->v_head_size % 8 == 0 && cm_cuda_heads_in_vectors(&a->at_q) &&
            cm_cuda_heads_in_vectors(&a->at_k) && cm_cuda_heads_in_vectors(&a->at_v) &&
-           (!cm_cuda_attention_has(p, PAST_K) ||
+           (!cm_problem_has(p, PAST_K) ||
             (cm_cuda_heads_in_vectors(&a->at_past_k) && cm_cuda_heads_in_vectors(&a->at_past_v)));
 }
 
@@ -197,12 +192,12 @@ void cm_cuda_attention_text(cm_buf *b, const cm_problem *p, const cm_attention_t
                   t->dv, t->keys, t->tiles);
     cm_buf_printf(b, "#define VECTORS %d\n#define PLAIN %d\n", vectors,
                   cm_cuda_attention_is_plain(p, t));
-    if (cm_cuda_attention_has(p, BIAS))
+    if (cm_problem_has(p, BIAS))
         cm_buf_printf(b, "#define BIAST %s\n", element_of(p->in[BIAS]->dtype));
-    put_flag(b, "MASK", cm_cuda_attention_has(p, MASK));
+    put_flag(b, "MASK", cm_problem_has(p, MASK));
     put_flag(b, "CAUSAL", s->causal);
     put_flag(b, "SOFTCAP", s->softcap > 0);
-    put_flag(b, "FILL", s->has_mask_value && (s->causal || cm_cuda_attention_has(p, MASK)));
+    put_flag(b, "FILL", s->has_mask_value && (s->causal || cm_problem_has(p, MASK)));
     put_flag(b, "BIAS_LAST", s->bias_last);
     put_flag(b, "SPLITS", a->splits > 1);
 }
@@ -212,7 +207,7 @@ void cm_cuda_attention_text(cm_buf *b, const cm_problem *p, const cm_attention_t
 void cm_cuda_attention_point(const cm_run *r, cm_attention_args *a)
 {
     const cm_problem *p = r->p;
-#define AT(input) (cm_cuda_attention_has(p, input) ? r->in[input] : NULL)
+#define AT(input) (cm_problem_has(p, input) ? r->in[input] : NULL)
     a->q = AT(Q);
     a->k = AT(K);
     a->v = AT(V);

@@ -93,8 +93,7 @@ const char *cm_cuda_attention_wgmma_reject(const cm_problem *p)
         return "there is nothing to copy";
     if (a->head_size > MOST_HEAD || a->v_head_size > MOST_HEAD)
         return "heads are larger than 128";
-    if (a->causal && a->has_mask_value && !a->bias_last &&
-        cm_cuda_attention_has(p, CM_ATTENTION_MASK))
+    if (a->causal && a->has_mask_value && !a->bias_last && cm_problem_has(p, CM_ATTENTION_MASK))
         return "masks may leave a row nothing but what causality forbids";
     if (!has_map(&a->q, a->batch, a->heads, a->q_len) ||
         !has_map(&a->k, a->batch, a->kv_heads, a->kv_len) ||

@@ -15,11 +15,6 @@ typedef struct {
     cm_grid grid;
 } state;
 
-static bool has(const cm_problem *p, int i)
-{
-    return i < p->n_in && p->in[i];
-}
-
 static const char *reject(const cm_problem *p)
 {
     for (int i = 0; i < p->n_in; i++)
@@ -62,20 +57,20 @@ static cm_status ready(cm_ctx *cx, cm_device *d, cm_arena *arena, const cm_probl
     st->grid = (cm_grid){.blocks = {(unsigned)cm_ceil_div(s->n, COLUMNS),
                                     (unsigned)cm_min_i64(cm_ceil_div(s->m, rows), MOST_BLOCKS)},
                          .threads = {32 * COLUMNS}};
-    bool eight = s->bits == 4 && s->block % 8 == 0 && s->k % 8 == 0 && !has(p, GROUPS);
-    cm_dtype zero = has(p, ZEROS) ? p->in[ZEROS]->dtype : CM_U8;
+    bool eight = s->bits == 4 && s->block % 8 == 0 && s->k % 8 == 0 && !cm_problem_has(p, GROUPS);
+    cm_dtype zero = cm_problem_has(p, ZEROS) ? p->in[ZEROS]->dtype : CM_U8;
     snprintf(defines, sizeof defines,
              "#define X %s\n#define ZERO %s\n#define PACKED_ZEROS %d\n#define BITS %d\n"
              "#define ROWS %d\n#define EIGHT %d\n#define GROUPED %d\n",
              cm_gpu_element(p->in[A]->dtype), cm_gpu_element(zero), s->packed_zeros, s->bits, rows,
-             eight, has(p, GROUPS));
+             eight, cm_problem_has(p, GROUPS));
     cm_kernel_text t = {.file = "nbits", .defines = defines, .entry = "nbits"};
     return cm_gpu_kernel(cx, d, &t, 0, &st->kernel);
 }
 
 static const void *input(const cm_run *r, int i)
 {
-    return has(r->p, i) ? r->in[i] : NULL;
+    return cm_problem_has(r->p, i) ? r->in[i] : NULL;
 }
 
 static cm_status run(const cm_run *r)

@@ -16,26 +16,6 @@ typedef struct {
     int64_t n;
 } state;
 
-/* All elements side by side, in whatever order of axes. */
-static bool is_packed(const cm_tensor *t)
-{
-    int64_t reach = 1;
-    for (int d = 0; d < t->rank; d++) {
-        if (t->dims[d] > 1 && t->strides[d] <= 0)
-            return false;
-        reach += (t->dims[d] - 1) * t->strides[d];
-    }
-    return reach == cm_tensor_elems(t) || cm_tensor_elems(t) == 0;
-}
-
-static bool same_strides(const cm_tensor *a, const cm_tensor *b)
-{
-    for (int d = 0; d < a->rank; d++)
-        if (a->dims[d] > 1 && a->strides[d] != b->strides[d])
-            return false;
-    return true;
-}
-
 static bool is_byte(cm_dtype t)
 {
     return t == CM_U8 || t == CM_I8;
@@ -54,7 +34,7 @@ static const char *reject_convert(const cm_problem *p)
         return "parameters of blocks";
     if ((to || from) && p->in[q->scale]->dtype != CM_F32)
         return "the scale is not float32";
-    if (!is_packed(x) || !same_strides(x, y))
+    if (!cm_tensor_is_packed(x) || !cm_tensor_same_strides(x, y))
         return "the operands are strided or differ in layout";
     return NULL;
 }
@@ -68,10 +48,10 @@ static const char *reject(const cm_problem *p)
     case CM_QUANTISE_TABLE:
         return reject_convert(p);
     case CM_QUANTISE_DYNAMIC:
-        return x->dtype != CM_F32         ? "the input is not float32"
-               : !is_packed(x)            ? "the input is strided"
-               : y && !same_strides(x, y) ? "the layout changes"
-                                          : NULL;
+        return x->dtype != CM_F32                   ? "the input is not float32"
+               : !cm_tensor_is_packed(x)            ? "the input is strided"
+               : y && !cm_tensor_same_strides(x, y) ? "the layout changes"
+                                                    : NULL;
     case CM_QUANTISE_ADD:
     case CM_QUANTISE_MUL:
         return is_byte(y->dtype) ? NULL : "elements are not bytes";

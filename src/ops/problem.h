@@ -29,15 +29,6 @@ cm_str cm_attr_str(const cm_op *op, const void *attr, const char *name);
 cm_ints cm_attr_ints(const cm_op *op, const void *attr, const char *name); /* n 0: not given */
 cm_floats cm_attr_floats(const cm_op *op, const void *attr, const char *name);
 
-/* Present inputs. */
-static inline bool cm_problem_has(const cm_problem *p, int i)
-{
-    return i < p->n_in && p->in[i];
-}
-static inline bool cm_problem_wants(const cm_problem *p, int o)
-{
-    return o < p->n_out && p->out[o];
-}
 /* Element i of an integer input whose data is known. */
 int64_t cm_problem_int(const cm_problem *p, int input, int64_t i);
 

@@ -65,6 +65,16 @@ typedef struct cm_problem {
     bool lean;   /* memory is short: no packed weights that are much larger than the weights */
 } cm_problem;
 
+/* Is there such an input; does anybody read the output? */
+static inline bool cm_problem_has(const cm_problem *p, int i)
+{
+    return i < p->n_in && p->in[i];
+}
+static inline bool cm_problem_wants(const cm_problem *p, int o)
+{
+    return o < p->n_out && p->out[o];
+}
+
 /* Tunable numbers; what each means is the tactic's. */
 typedef struct cm_knobs {
     int32_t v[8];

@@ -56,6 +56,30 @@ bool cm_tensor_bytes(const cm_tensor *t, size_t *out)
     return cm_mul((size_t)n, cm_dtype_size(t->dtype), out);
 }
 
+bool cm_tensor_side_by_side(const cm_tensor *t, int first, int end)
+{
+    int64_t reach = 1, n = cm_dims_product(t->dims, first, end);
+    for (int d = first; d < end && n > 0; d++) {
+        if (t->dims[d] > 1 && t->strides[d] <= 0)
+            return false;
+        reach += (t->dims[d] - 1) * t->strides[d];
+    }
+    return n == 0 || reach == n;
+}
+
+bool cm_tensor_is_packed(const cm_tensor *t)
+{
+    return cm_tensor_side_by_side(t, 0, t->rank);
+}
+
+bool cm_tensor_same_strides(const cm_tensor *a, const cm_tensor *b)
+{
+    for (int d = 0; d < a->rank; d++)
+        if (a->dims[d] > 1 && a->strides[d] != b->strides[d])
+            return false;
+    return true;
+}
+
 void cm_set_channels_last(cm_tensor *t)
 {
     int64_t step = t->dims[1];

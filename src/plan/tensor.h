@@ -27,6 +27,10 @@ bool cm_tensor_shape(cm_tensor *t, cm_dtype dtype, int rank, const int64_t *dims
 int64_t cm_tensor_elems(const cm_tensor *t);           /* product of dims; 1 for rank 0 */
 bool cm_tensor_bytes(const cm_tensor *t, size_t *out); /* dense, in the tensor's own form */
 bool cm_tensor_is_dense(const cm_tensor *t);
+/* Do the elements along axes [first, end) lie side by side, in whatever order of these axes? All of them: of the whole tensor. */
+bool cm_tensor_side_by_side(const cm_tensor *t, int first, int end);
+bool cm_tensor_is_packed(const cm_tensor *t);
+bool cm_tensor_same_strides(const cm_tensor *a, const cm_tensor *b); /* of the same shape */
 void cm_set_channels_last(cm_tensor *t); /* strides of [n, c, spatial...], channels innermost */
 bool cm_tensor_same_shape(const cm_tensor *a, const cm_tensor *b);
 /* dims[from..to) multiplied. */

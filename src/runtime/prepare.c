@@ -11,14 +11,6 @@
 #include "runtime/bands.h"
 #include "runtime/draft.h"
 
-static bool same_strides(const cm_tensor *a, const cm_tensor *b)
-{
-    for (int i = 0; i < a->rank; i++)
-        if (a->dims[i] != 1 && a->strides[i] != b->strides[i])
-            return false;
-    return true;
-}
-
 /* Inputs whose values lie in another layout than the step wants. */
 static cm_status plan_conversions(cm_preparing *p, cm_draft *d)
 {
@@ -28,7 +20,7 @@ static cm_status plan_conversions(cm_preparing *p, cm_draft *d)
     for (int i = 0; i < step->n_in; i++) {
         size_t bytes;
         if (!sol->in[i] || d->constant[i] || cm_tensor_elems(&d->in[i]) == 0 ||
-            same_strides(&d->in[i], &p->c->slots[step->in[i].value].datum.tensor))
+            cm_tensor_same_strides(&d->in[i], &p->c->slots[step->in[i].value].datum.tensor))
             continue;
         cm_conversion *k = &sol->conversions[sol->n_conversions++];
         *k = (cm_conversion){i, {.kind = CM_TENSOR, .tensor = d->in[i]}, sol->workspace};

@@ -98,45 +98,34 @@ static void apply_bool(cm_pointwise op, const cm_typed_run *r)
 #define SIGNED(bits, value)                                                                        \
     EACH(int##bits##_t, int##bits##_t, value);                                                     \
     return
-/* One loop for each type of whole numbers. */
+#define COMPARED(bits, value)                                                                      \
+    EACH(uint8_t, int##bits##_t, value);                                                           \
+    return
+#define SIGNED_CASES(LOOP, value)                                                                  \
+    case CM_TYPED_I8:                                                                              \
+        LOOP(8, value);                                                                            \
+    case CM_TYPED_I16:                                                                             \
+        LOOP(16, value);                                                                           \
+    case CM_TYPED_I32:                                                                             \
+        LOOP(32, value);                                                                           \
+    case CM_TYPED_I64:                                                                             \
+        LOOP(64, value);
+/* One loop for each type of whole numbers; for signed ones alone; for truth values. */
 #define WHOLE(value)                                                                               \
     switch (type) {                                                                                \
-    case CM_TYPED_I8:                                                                              \
-        SIGNED(8, value);                                                                          \
-    case CM_TYPED_I16:                                                                             \
-        SIGNED(16, value);                                                                         \
-    case CM_TYPED_I32:                                                                             \
-        SIGNED(32, value);                                                                         \
-    case CM_TYPED_I64:                                                                             \
-        SIGNED(64, value);                                                                         \
+        SIGNED_CASES(SIGNED, value)                                                                \
     default:                                                                                       \
         BITS(value)                                                                                \
     }
 #define SIGNED_ALONE(value)                                                                        \
     switch (type) {                                                                                \
-    case CM_TYPED_I8:                                                                              \
-        SIGNED(8, value);                                                                          \
-    case CM_TYPED_I16:                                                                             \
-        SIGNED(16, value);                                                                         \
-    case CM_TYPED_I32:                                                                             \
-        SIGNED(32, value);                                                                         \
+        SIGNED_CASES(SIGNED, value)                                                                \
     default:                                                                                       \
-        SIGNED(64, value);                                                                         \
+        return;                                                                                    \
     }
 #define ORDER(value)                                                                               \
     switch (type) {                                                                                \
-    case CM_TYPED_I8:                                                                              \
-        EACH(uint8_t, int8_t, value);                                                              \
-        return;                                                                                    \
-    case CM_TYPED_I16:                                                                             \
-        EACH(uint8_t, int16_t, value);                                                             \
-        return;                                                                                    \
-    case CM_TYPED_I32:                                                                             \
-        EACH(uint8_t, int32_t, value);                                                             \
-        return;                                                                                    \
-    case CM_TYPED_I64:                                                                             \
-        EACH(uint8_t, int64_t, value);                                                             \
-        return;                                                                                    \
+        SIGNED_CASES(COMPARED, value)                                                              \
     default:                                                                                       \
         TRUTH(value)                                                                               \
     }

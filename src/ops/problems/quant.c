@@ -237,26 +237,6 @@ bool cm_problem_quantised_concat(cm_arena *arena, const cm_op *op, const void *a
     return true;
 }
 
-/* Do the elements along axes [first, end) lie side by side, in whatever order of these axes? */
-static bool side_by_side(const cm_tensor *t, int first, int end)
-{
-    int64_t reach = 1;
-    for (int d = first; d < end; d++) {
-        if (t->dims[d] > 1 && t->strides[d] <= 0)
-            return false;
-        reach += (t->dims[d] - 1) * t->strides[d];
-    }
-    return reach == cm_dims_product(t->dims, first, end);
-}
-
-static bool same_strides(const cm_tensor *a, const cm_tensor *b)
-{
-    for (int d = 0; d < a->rank; d++)
-        if (a->dims[d] > 1 && a->strides[d] != b->strides[d])
-            return false;
-    return true;
-}
-
 /* Rows run along one axis, before opset 13 along all from there on. A row that lies side by side within a tensor
  * that does begins at a multiple of its length. */
 bool cm_problem_quantised_softmax(cm_arena *arena, const cm_op *op, const void *attr, cm_problem *p)
@@ -280,7 +260,8 @@ bool cm_problem_quantised_softmax(cm_arena *arena, const cm_op *op, const void *
                                    .zero = cm_problem_has(p, 2) ? 2 : -1,
                                    .y_scale = 3,
                                    .y_zero = cm_problem_has(p, 4) ? 4 : -1};
-    p->as.quantise.adjacent = n == 0 || (side_by_side(x, first, end) &&
-                                         side_by_side(x, 0, x->rank) && same_strides(x, p->out[0]));
+    p->as.quantise.adjacent =
+        n == 0 || (cm_tensor_side_by_side(x, first, end) && cm_tensor_is_packed(x) &&
+                   cm_tensor_same_strides(x, p->out[0]));
     return true;
 }

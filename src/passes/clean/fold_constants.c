@@ -39,8 +39,7 @@ typedef struct {
     int n;
 } late_list;
 
-/* Memory for results: an arena. */
-static cm_status give(void *user, cm_ctx *cx, int output, cm_tensor *t)
+cm_status cm_fold_give(void *user, cm_ctx *cx, int output, cm_tensor *t)
 {
     cm_arena *arena = user;
     size_t bytes;
@@ -176,7 +175,7 @@ static cm_status evaluate(cm_rewriter *rw, cm_node *n, const late_list *late, cm
     }
     for (int o = 0; o < n->n_out; o++)
         outs[o] = n->out[o] ? &out[o] : NULL;
-    cm_eval_host host = {give, arena};
+    cm_eval_host host = {cm_fold_give, arena};
     cm_eval e = {.cx = cx,
                  .op = n->op,
                  .attr = n->attr,
@@ -239,7 +238,7 @@ static cm_status fold_tracked(cm_rewriter *rw, cm_node *n)
         if (!cm_tensor_shape(t, v->type.dtype, v->type.rank, dims) || !cm_tensor_bytes(t, &bytes))
             return cm_fail(rw->cx, CM_ERR_INTERNAL, "tracked elements of '%s' do not fit it",
                            v->name);
-        CM_TRY(give(n->network->arena, rw->cx, o, t));
+        CM_TRY(cm_fold_give(n->network->arena, rw->cx, o, t));
         cm_store_i64(t->dtype, elems, k, t->data);
         CM_TRY(cm_network_add_constant(rw->cx, n->network, v->name, t, &c));
         CM_TRY(cm_replace_uses(rw->cx, v, c));

@@ -15,7 +15,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "ops/eval.h"
-#include "passes/match.h"
+#include "passes/folding.h"
 
 enum { ENTRIES = 256, MOST_INPUTS = 8 };
 
@@ -98,23 +98,12 @@ static need need_of(const job *j, const cm_node *n)
 
 /* ---- Tables --------------------------------------------------------------------------------- */
 
-static cm_status give(void *user, cm_ctx *cx, int output, cm_tensor *t)
-{
-    size_t bytes;
-    (void)output;
-    if (!cm_tensor_bytes(t, &bytes))
-        return cm_fail_memory(cx);
-    t->data = cm_arena_alloc_n(user, bytes, 1, 64, 0);
-    t->capacity_bytes = bytes;
-    return t->data ? CM_OK : cm_fail_memory(cx);
-}
-
 static cm_status every_byte(const job *j, cm_dtype dtype, cm_datum *out)
 {
     *out = (cm_datum){.kind = CM_TENSOR};
     if (!cm_tensor_shape(&out->tensor, dtype, 1, (int64_t[]){ENTRIES}))
         return cm_fail_memory(j->rw->cx);
-    CM_TRY(give(j->g->arena, j->rw->cx, 0, &out->tensor));
+    CM_TRY(cm_fold_give(j->g->arena, j->rw->cx, 0, &out->tensor));
     for (int i = 0; i < ENTRIES; i++)
         ((uint8_t *)out->tensor.data)[i] = (uint8_t)i;
     return CM_OK;
@@ -155,7 +144,7 @@ static cm_status tabulate(const job *j, const cm_node *n)
         return CM_OK;
     CM_NEW(cx, j->g->arena, out, cm_datum);
     out->kind = CM_TENSOR;
-    cm_eval_host host = {give, j->g->arena};
+    cm_eval_host host = {cm_fold_give, j->g->arena};
     cm_eval e = {.cx = cx,
                  .op = n->op,
                  .attr = n->attr,

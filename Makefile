@@ -146,7 +146,10 @@ $(B)/tests/%: tests/%.c $(TEST_LIB)
 
 # A driver without a GPU, and the compiler library whose kernels it can run.
 FAKE_NONE := $(B)/tests/fake/libcublasLt.so.13 $(B)/tests/fake/libcudnn.so.9
-FAKE_CUDA := $(B)/tests/fake/libcuda.so.1 $(B)/tests/fake/ptx/libnvrtc.so.13 $(FAKE_NONE)
+# Libraries in parts, for tests of how they are opened: each knows its own name and, like NVIDIA's, not where its parts are.
+FAKE_PARTS := $(addprefix $(B)/tests/fake/parts/,libnvrtc.so.13 libnvrtc-builtins.so.13.97 libcudnn_graph.so.9 libcudnn_ops.so.9 \
+              libcudnn.so.9)
+FAKE_CUDA := $(B)/tests/fake/libcuda.so.1 $(B)/tests/fake/ptx/libnvrtc.so.13 $(FAKE_NONE) $(FAKE_PARTS)
 $(B)/tests/fake/libcuda.so.1: tests/fake/libcuda.c tests/fake/kernels.c $(wildcard tests/fake/*.h) src/cuda/driver.h
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -DFAKE_SOURCES='"$(abspath tests/fake)"' -shared -o $@ $(filter %.c,$^) $(LDFLAGS) -ldl -pthread
@@ -154,6 +157,10 @@ $(B)/tests/fake/libcuda.so.1: tests/fake/libcuda.c tests/fake/kernels.c $(wildca
 $(FAKE_NONE):
 	@mkdir -p $(@D)
 	$(CC) -shared -o $@ -x c /dev/null
+$(B)/tests/fake/parts/libcudnn_ops.so.9: $(B)/tests/fake/parts/libcudnn_graph.so.9
+$(FAKE_PARTS):
+	@mkdir -p $(@D)
+	$(CC) -shared -Wl,-soname,$(@F),--no-as-needed -o $@ -x c /dev/null -x none $^
 $(B)/tests/fake/ptx/libnvrtc.so.13: tests/fake/libnvrtc.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -shared -o $@ $< $(LDFLAGS) -ldl

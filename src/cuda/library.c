@@ -13,45 +13,130 @@
 
 #include "base/status.h"
 
-enum { MOST_FILES = 3 };
+enum { MOST_FILES = 3, MOST_PARTS = 7, MOST_NEEDS = 2 };
 
-/* `files`: newest first. `wheel`: folders below site-packages/nvidia. */
+/* `files`: newest first. `wheels`: folders below site-packages/nvidia. `needs`: those that it opens by name if at all; NONE ends
+ * them. `parts`: files of the same folder that it opens by name while it works, each after those it needs; %s stands for the
+ * number that ends the library's own file. */
+#define NONE CM_LIBRARY_COUNT
 static const struct {
     const char *name, *purpose, *files[MOST_FILES], *wheels[MOST_FILES];
+    cm_library_id needs[MOST_NEEDS];
+    const char *parts[MOST_PARTS];
 } known[CM_LIBRARY_COUNT] = {
-    [CM_LIBRARY_DRIVER] = {"libcuda", "nothing runs on a GPU", {"libcuda.so.1"}, {NULL}},
+    [CM_LIBRARY_DRIVER] = {"libcuda", "nothing runs on a GPU", {"libcuda.so.1"}, {NULL}, {NONE}},
     [CM_LIBRARY_NVRTC] = {"libnvrtc",
                           "kernels that a plan does not hold cannot be compiled",
                           {"libnvrtc.so.13", "libnvrtc.so.12"},
-                          {"cu13", "cuda_nvrtc"}},
+                          {"cu13", "cuda_nvrtc"},
+                          {NONE},
+                          {"libnvrtc-builtins.so.%s.*"}},
     [CM_LIBRARY_CUBLASLT] = {"libcublasLt",
                              "its matrix products do not compete",
                              {"libcublasLt.so.13", "libcublasLt.so.12"},
-                             {"cu13", "cublas"}},
+                             {"cu13", "cublas"},
+                             {CM_LIBRARY_NVRTC, NONE}},
     [CM_LIBRARY_CUDNN] = {"libcudnn",
                           "its convolutions and attention do not compete",
                           {"libcudnn.so.9"},
-                          {"cudnn"}},
+                          {"cudnn"},
+                          {CM_LIBRARY_NVRTC, CM_LIBRARY_CUBLASLT},
+                          {"libcudnn_graph.so.%s", "libcudnn_ops.so.%s", "libcudnn_cnn.so.%s",
+                           "libcudnn_adv.so.%s", "libcudnn_heuristic.so.%s",
+                           "libcudnn_engines_runtime_compiled.so.%s",
+                           "libcudnn_engines_precompiled.so.%s"}},
     [CM_LIBRARY_NVML] = {"libnvidia-ml",
                          "clocks and throttling are not reported",
                          {"libnvidia-ml.so.1"},
-                         {NULL}},
+                         {NULL},
+                         {NONE}},
 };
 
 static cm_library libraries[CM_LIBRARY_COUNT];
 static pthread_once_t searched[CM_LIBRARY_COUNT] = {
     PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
 
+static cm_library_id id_of(const cm_library *l)
+{
+    return (cm_library_id)(l - libraries);
+}
+
+/* Every file that a part's pattern matches in a folder. They stay open: the library finds them by name among what is open, and
+ * needs no path of its own, no loader's, and none of another version. */
+static bool open_part(const char *folder, const char *part, const char *number)
+{
+    char name[128], pattern[PATH_MAX];
+    glob_t found = {0};
+    snprintf(name, sizeof name, part, number);
+    int n = snprintf(pattern, sizeof pattern, "%s/%s", folder, name);
+    if (n < 0 || n >= (int)sizeof pattern || glob(pattern, 0, NULL, &found) != 0)
+        return false;
+    bool opened = false;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        opened |= dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL) != NULL;
+    globfree(&found);
+    return opened;
+}
+
+static void folder_of(const char *path, char folder[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, PATH_MAX, "%.*s", slash ? (int)(slash - path) : 0, path);
+}
+
+/* What the library at an absolute path will ask for: those it needs, and its parts, which lie beside it or, where the path is a
+ * link, beside what it names. */
+static void open_parts(const cm_library *l, const char *path)
+{
+    cm_library_id id = id_of(l);
+    const char *const *parts = known[id].parts;
+    char real[PATH_MAX], beside[PATH_MAX], behind[PATH_MAX];
+    for (int i = 0; i < MOST_NEEDS && known[id].needs[i] != NONE; i++)
+        cm_library_get(known[id].needs[i]);
+    folder_of(path, beside);
+    folder_of(realpath(path, real) ? real : path, behind);
+    char number[16] = "";
+    sscanf(path + strlen(beside), "%*[^.].so.%15[0-9]", number);
+    for (int i = 0; i < MOST_PARTS && parts[i]; i++)
+        if (!open_part(beside, parts[i], number))
+            open_part(behind, parts[i], number);
+}
+
+static bool take(cm_library *l, void *handle, const char *path)
+{
+    l->handle = handle;
+    if (handle)
+        snprintf(l->path, sizeof l->path, "%.*s", (int)sizeof l->path - 1, path);
+    return handle;
+}
+
+/* A file of a folder, by its absolute path, after what it will ask for. */
 static bool open_path(cm_library *l, const char *path)
 {
-    struct link_map *map;
-    l->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!l->handle)
+    char folder[PATH_MAX], absolute[PATH_MAX], whole[PATH_MAX];
+    folder_of(path, folder);
+    if (!realpath(folder[0] ? folder : "/", absolute))
         return false;
-    if (dlinfo(l->handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0])
-        path = map->l_name;
-    snprintf(l->path, sizeof l->path, "%s", path);
-    return true;
+    int n = snprintf(whole, sizeof whole, "%s%s", absolute, strrchr(path, '/'));
+    if (n < 0 || n >= (int)sizeof whole)
+        return false;
+    open_parts(l, whole);
+    return take(l, dlopen(whole, RTLD_NOW | RTLD_LOCAL), whole);
+}
+
+/* What the process has open already, or the loader finds by name. It tells where only once it is open. */
+static bool open_by_name(cm_library *l, const char *file)
+{
+    struct link_map *map;
+    char real[PATH_MAX];
+    void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || !map->l_name[0])
+        return take(l, handle, file);
+    const char *path = map->l_name;
+    if (path[0] != '/' && realpath(path, real))
+        path = real;
+    open_parts(l, path);
+    return take(l, handle, path);
 }
 
 /* The file in every folder that the pattern matches, the last (newest) first. */
@@ -132,7 +217,7 @@ static void search(cm_library_id id)
             return;
     for (int f = 0; f < MOST_FILES && known[id].files[f]; f++) {
         const char *file = known[id].files[f];
-        if (open_path(l, file) || open_in_list(l, "CUDA_HOME", file) ||
+        if (open_by_name(l, file) || open_in_list(l, "CUDA_HOME", file) ||
             open_in_list(l, "CUDA_PATH", file))
             return;
         for (int i = 0; i < CM_COUNT(toolkits); i++)

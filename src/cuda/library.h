@@ -2,7 +2,11 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Searched, in this order: the folders of CAMEO_CUDA_PATH; the loader's own path; CUDA_HOME and CUDA_PATH; the
- * toolkit's usual folders; the folders where Python wheels put them. None is needed to build or to run on the CPU. */
+ * toolkit's usual folders; the folders where Python wheels put them. None is needed to build or to run on the CPU.
+ *
+ * NVRTC and cuDNN open parts of themselves by name while they work (NVRTC's builtins, cuDNN's engines), and cuDNN and cuBLASLt
+ * open NVRTC. The loader would look for these where it looks for everything, which in a wheel is nowhere, and beside another
+ * version's is wrong: so they are opened with the library, from its own folder, before it. */
 #ifndef CM_CUDA_LIBRARY_H
 #define CM_CUDA_LIBRARY_H
 

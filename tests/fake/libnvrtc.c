@@ -3,6 +3,7 @@
  *
  * FAKE_CUDA_NVRTC in the environment: the real one. */
 #include <dlfcn.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +12,29 @@
 
 typedef struct nvrtc_program *program;
 
+/* The real one's own part, from its own folder: src/cuda/library.c does it for a library that it opens itself. */
+static void open_builtins(const char *path)
+{
+    char pattern[4096];
+    glob_t found = {0};
+    const char *slash = strrchr(path, '/');
+    snprintf(pattern, sizeof pattern, "%.*s/libnvrtc-builtins.so.*",
+             slash ? (int)(slash - path) : 0, path);
+    if (glob(pattern, 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+    globfree(&found);
+}
+
 static void *symbol(const char *name)
 {
+    static void *real;
     const char *path = getenv("FAKE_CUDA_NVRTC");
-    void *real = dlopen(path ? path : "", RTLD_NOW | RTLD_LOCAL),
-         *f = real ? dlsym(real, name) : NULL;
+    if (!real) {
+        open_builtins(path ? path : "");
+        real = dlopen(path ? path : "", RTLD_NOW | RTLD_LOCAL);
+    }
+    void *f = real ? dlsym(real, name) : NULL;
     if (!f) {
         fprintf(stderr, "FAKE_CUDA_NVRTC=%s: no %s\n", path ? path : "", name);
         abort();

@@ -90,8 +90,10 @@ static const form forms[CM_PW_ALL] = {
 
 const char *cm_text_number_type(cm_text_number n)
 {
-    static const char *const names[] = {"float",  "float",     "float",
-                                        "double", "long long", "unsigned long long"};
+    static const char *const names[] = {
+        [CM_TEXT_FLOAT] = "float",   [CM_TEXT_SHORT] = "float",
+        [CM_TEXT_HALF] = "float",    [CM_TEXT_DOUBLE] = "double",
+        [CM_TEXT_I64] = "long long", [CM_TEXT_U64] = "unsigned long long"};
     return names[n];
 }
 

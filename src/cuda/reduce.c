@@ -252,11 +252,15 @@ static void put_program(cm_buf *b, const cm_program *p, const char *name, const 
 /* What sums are kept in, and where extremes begin. */
 static void put_sums(cm_buf *b, const form *f)
 {
-    static const char *const lowest[] = {"__int_as_float(0xff800000)", "__int_as_float(0xff800000)",
-                                         "0x8000000000000000ull", "0"};
-    static const char *const highest[] = {"__int_as_float(0x7f800000)",
-                                          "__int_as_float(0x7f800000)", "0x7fffffffffffffffll",
-                                          "~0ull"};
+    static const char infinite[] = "__int_as_float(0x7f800000)";
+    static const char *const lowest[] = {[CM_TEXT_FLOAT] = "__int_as_float(0xff800000)",
+                                         [CM_TEXT_DOUBLE] = "__int_as_float(0xff800000)",
+                                         [CM_TEXT_I64] = "0x8000000000000000ull",
+                                         [CM_TEXT_U64] = "0"};
+    static const char *const highest[] = {[CM_TEXT_FLOAT] = infinite,
+                                          [CM_TEXT_DOUBLE] = infinite,
+                                          [CM_TEXT_I64] = "0x7fffffffffffffffll",
+                                          [CM_TEXT_U64] = "~0ull"};
     cm_reduce_kind kind = f->r->kind;
     bool extreme = kind == CM_REDUCE_MAX || kind == CM_REDUCE_MIN || is_arg(kind);
     cm_buf_printf(b, "#define NUMBER %s\n", cm_text_number_type(f->number));

@@ -41,7 +41,7 @@ static double now(void)
 
 #define SET_512(i)  _mm512_set1_ps((float)(i))
 #define STEP_512(x) _mm512_fmadd_ps(x, m, a)
-__attribute__((target("avx512f"), optimize("O3"))) static float f32_512(long rounds)
+__attribute__((target("avx512f"))) static float f32_512(long rounds)
 {
     __m512 m = _mm512_set1_ps(NEAR_ONE), a = _mm512_set1_ps(SMALL);
     CHAIN_LOOP(__m512, SET_512, STEP_512);
@@ -49,7 +49,7 @@ __attribute__((target("avx512f"), optimize("O3"))) static float f32_512(long rou
 
 #define SET_256(i)  _mm256_set1_ps((float)(i))
 #define STEP_256(x) _mm256_fmadd_ps(x, m, a)
-__attribute__((target("avx2,fma"), optimize("O3"))) static float f32_256(long rounds)
+__attribute__((target("avx2,fma"))) static float f32_256(long rounds)
 {
     __m256 m = _mm256_set1_ps(NEAR_ONE), a = _mm256_set1_ps(SMALL);
     CHAIN_LOOP(__m256, SET_256, STEP_256);
@@ -57,14 +57,14 @@ __attribute__((target("avx2,fma"), optimize("O3"))) static float f32_256(long ro
 
 #define SET_128(i)  _mm_set1_ps((float)(i))
 #define STEP_128(x) _mm_add_ps(_mm_mul_ps(x, m), a)
-__attribute__((optimize("O3"))) static float f32_128(long rounds)
+static float f32_128(long rounds)
 {
     __m128 m = _mm_set1_ps(NEAR_ONE), a = _mm_set1_ps(SMALL);
     CHAIN_LOOP(__m128, SET_128, STEP_128);
 }
 
 #define STEP_BF16(x) _mm512_dpbf16_ps(x, m, m)
-__attribute__((target("avx512f,avx512bf16"), optimize("O3"))) static float bf16_512(long rounds)
+__attribute__((target("avx512f,avx512bf16"))) static float bf16_512(long rounds)
 {
     __m512bh m;
     memset(&m, 0, sizeof m);
@@ -74,7 +74,7 @@ __attribute__((target("avx512f,avx512bf16"), optimize("O3"))) static float bf16_
 
 #define SET_INT8(i)  _mm512_set1_epi32(i)
 #define STEP_INT8(x) _mm512_dpbusd_epi32(x, m, m)
-__attribute__((target("avx512f,avx512vnni"), optimize("O3"))) static float int8_512(long rounds)
+__attribute__((target("avx512f,avx512vnni"))) static float int8_512(long rounds)
 {
     __m512i m = _mm512_setzero_si512();
     __asm__("" : "+v"(m));

@@ -10,6 +10,13 @@
 
 #include "cpu/simd/vec.h"
 
+/* What is written is not read: GCC's word for it. */
+#ifdef __clang__
+#define APART
+#else
+#define APART _Pragma("GCC ivdep")
+#endif
+
 #define BLOCKS(TY, TA, TB, value)                                                                  \
     do {                                                                                           \
         TY *y = r->to;                                                                             \
@@ -18,7 +25,7 @@
         (void)b;                                                                                   \
         (void)c;                                                                                   \
         const uint64_t n = (uint64_t)r->blocks * CM_TYPED_BLOCK;                                   \
-        _Pragma("GCC ivdep") for (uint64_t i = 0; i < n; i++) y[i] = (TY)(value);                  \
+        APART for (uint64_t i = 0; i < n; i++) y[i] = (TY)(value);                                 \
     } while (0)
 #define A a[i]
 #define B b[i]

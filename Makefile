@@ -285,7 +285,7 @@ lint:
 	@tools/lint $(CC)
 
 format:
-	clang-format -i $$(git ls-files 'src/*.c' 'src/*.h' 'tests/*.c' 'tests/*.h' 'examples/*.c')
+	$(firstword $(wildcard .venv/bin/clang-format) clang-format) -i $$(git ls-files 'src/*.c' 'src/*.h' 'tests/*.c' 'tests/*.h' 'examples/*.c')
 
 clean:
 	rm -rf build build-*

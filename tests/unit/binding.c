@@ -16,6 +16,7 @@
 #include "runtime/binding.h"
 #include "runtime/device.h"
 #include "unit/fake_driver.h"
+#include "unit/needs_nvrtc.h"
 
 enum { MOST_ROWS = 16, COLUMNS = 8 };
 
@@ -155,6 +156,7 @@ static void elements_that_tell_sizes_are_bound(void **state)
     static const cm_target sm_90 = {CM_DEVICE_CUDA, 900, 0};
     fixture f;
     (void)state;
+    needs_nvrtc();
     open_text(&f, summing, &sm_90);
     int value = f.e->lists[0].plan->outputs[0];
     for (int turn = 0; turn < 2; turn++)
@@ -172,6 +174,7 @@ static void elements_that_vary_are_not_bound_for_ever(void **state)
     static const cm_target sm_90 = {CM_DEVICE_CUDA, 900, 0};
     fixture f;
     (void)state;
+    needs_nvrtc();
     open_text(&f, "x: f32[4,8]\na: i64[1]\n@end = i64[1] {100}\ny = Slice(x, a, @end)\nreturn y\n",
               &sm_90);
     int gone = 0, n = 0;
@@ -230,6 +233,7 @@ static int updated(void)
 static void graphs_are_made_once_for_a_shape(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     open_network(&f, &cuda);
     int before = made();
@@ -264,6 +268,7 @@ static void run_there(fixture *f, float *x, float *y)
 static void other_pointers_change_the_graph(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     _Alignas(16) static float x[2][4 * COLUMNS], y[2][4 * COLUMNS];
     open_network(&f, &cuda);

@@ -10,6 +10,7 @@
 
 #include "cuda/gpu.h"
 #include "cuda/image.h"
+#include "unit/needs_nvrtc.h"
 
 static const int levels[] = {750, 800, 900, 1000};
 
@@ -24,6 +25,7 @@ static cm_device *open_class(cm_ctx *cx, int level)
 static void copies_compile_for_every_class(void **state)
 {
     (void)state;
+    needs_nvrtc();
     const cm_device_api *api = cm_backend_for(CM_DEVICE_CUDA)->api;
     for (int i = 0; i < CM_COUNT(levels); i++) {
         cm_ctx cx = {0};
@@ -38,6 +40,7 @@ static void copies_compile_for_every_class(void **state)
 static void an_error_of_the_compiler_is_a_sentence(void **state)
 {
     (void)state;
+    needs_nvrtc();
     cm_ctx cx = {0};
     cm_device *d = open_class(&cx, 900);
     const cm_kernel *k;
@@ -66,6 +69,7 @@ static void a_class_has_no_memory(void **state)
 static void too_much_shared_memory_is_refused(void **state)
 {
     (void)state;
+    needs_nvrtc();
     cm_ctx cx = {0};
     cm_device *d = open_class(&cx, 750);
     const cm_kernel *k;

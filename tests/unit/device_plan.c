@@ -11,6 +11,7 @@
 
 #include "lowered.h"
 #include "runtime/device.h"
+#include "unit/needs_nvrtc.h"
 
 typedef struct {
     cm_arena arena, scratch;
@@ -68,6 +69,7 @@ static const cm_target sm_90 = {CM_DEVICE_CUDA, 900, 0};
 static void a_chain_of_kernels_is_one_segment(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     char text[64];
     open_text(&f, "x: f32[4,64]\na = Softmax(x)\nb = Softmax(a)\ny = Softmax(b)\nreturn y\n",
@@ -80,6 +82,7 @@ static void a_chain_of_kernels_is_one_segment(void **state)
 static void what_no_kernel_takes_runs_on_the_host(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     char text[64];
     open_text(&f, "x: f32[8,8]\na = Softmax(x)\nb = Bernoulli(a)\nc = Softmax(b)\nreturn c\n",
@@ -92,6 +95,7 @@ static void what_no_kernel_takes_runs_on_the_host(void **state)
 static void shape_arithmetic_breaks_no_segment(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     char text[64];
     open_text(&f,
@@ -108,6 +112,7 @@ static void shape_arithmetic_breaks_no_segment(void **state)
 static void what_the_host_makes_goes_ahead_of_a_segment(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     char text[64];
     open_text(&f,
@@ -123,6 +128,7 @@ static void what_the_host_makes_goes_ahead_of_a_segment(void **state)
 static void what_data_size_is_counted_there(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     char text[64];
     open_text(&f, "x: f32[8,8]\na = Softmax(x)\ny = NonZero(a)\nz = Transpose(y)\nreturn z\n",
@@ -140,6 +146,7 @@ static void what_data_size_is_counted_there(void **state)
 static void copied_values_keep_memory_of_their_own(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     open_text(&f, "x: f32[4,64]\na = Softmax(x)\nb = Softmax(a)\ny = Softmax(b)\nreturn a, y\n",
               &sm_90);
@@ -155,6 +162,7 @@ static void copied_values_keep_memory_of_their_own(void **state)
 static void a_class_runs_nothing(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     float data[256] = {0};
     cm_datum x = {.kind = CM_TENSOR};

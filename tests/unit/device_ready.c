@@ -16,6 +16,7 @@
 #include "ops/eval.h"
 #include "runtime/device.h"
 #include "unit/fake_driver.h"
+#include "unit/needs_nvrtc.h"
 
 enum { LIBRARY, OWN, PLAIN, JOINED, N_TACTICS, ROWS = 4, COLUMNS = 16 };
 enum { LIBRARY_BYTES = 1 << 20, OWN_BYTES = 4000 };
@@ -379,6 +380,7 @@ static void all_that_are_refused_are_counted(void **state)
 static void conversions_make_room(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     enum { ELEMS = 2 * 3 * 4 * 5 };
     open_network(&f,

@@ -1,6 +1,7 @@
 /* plugin.c -- operators that a program registers: rules, references, tactics, attributes, refusals.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cameo_plugin.h"
+#include "unit/needs_nvrtc.h"
 #include "unit/run_case.h"
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, case_setup, case_teardown)
@@ -309,6 +310,7 @@ static cm_status bind_for_a_class(run_case *t, const char *text)
 static void kernels_of_plugins_compile(void **state)
 {
     run_case *t = *state;
+    needs_nvrtc();
     static const char *const mistakes[] = {NULL,
                                            "a block of 2048x",
                                            "33 arguments",
@@ -333,6 +335,7 @@ static void kernels_of_plugins_compile(void **state)
 static void kernels_that_do_not_compile_say_why(void **state)
 {
     run_case *t = *state;
+    needs_nvrtc();
     assert_int_not_equal(CM_OK, bind_for_a_class(t, "x: f32[n]\ny = test.Broken(x)\nreturn y\n"));
     assert_non_null(strstr(t->cx.message, "test.Broken node"));
     assert_non_null(

@@ -13,6 +13,7 @@
 #include "lower/lower.h"
 #include "tune/in_place.h"
 #include "unit/fake_driver.h"
+#include "unit/needs_nvrtc.h"
 
 /* Two steps that are the same problem: `top` launches twice for it, `sort` once. */
 static const char network[] = "x: f32[4,40000]\nw: f32[4,40000]\n@k = i64[1] {5}\n"
@@ -137,6 +138,7 @@ static void hold_trials(fixture *f)
 static void who_is_quicker_in_the_network_is_chosen(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     open_fixture(&f, 5000, 5500);
     assert_ptr_equal(chosen(&f).tactic, f.top.tactic);
@@ -153,6 +155,7 @@ static void who_is_quicker_in_the_network_is_chosen(void **state)
 static void who_is_slower_there_stays_out_and_the_table_says_so(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     open_fixture(&f, 5001, 5000);
     hold_trials(&f);
@@ -167,6 +170,7 @@ static void who_is_slower_there_stays_out_and_the_table_says_so(void **state)
 static void what_is_far_away_or_not_new_is_not_tried(void **state)
 {
     (void)state;
+    needs_nvrtc();
     fixture f;
     open_fixture(&f, 5000, 6000);
     hold_trials(&f);
@@ -182,6 +186,7 @@ static void what_is_far_away_or_not_new_is_not_tried(void **state)
 static void stopping_leaves_the_table_as_it_is(void **state)
 {
     (void)state;
+    needs_nvrtc();
     for (int allowed = 0; allowed < 2; allowed++) {
         fixture f;
         open_fixture(&f, 5000, 5500);
@@ -244,6 +249,7 @@ static void a_network_does_not_get_slower_by_measuring(void **state)
                               "a = GroupNormalization(x, @s, @b) {num_groups=4}\n"
                               "c = GroupNormalization(w, @s, @b) {num_groups=4}\nreturn a, c\n";
     (void)state;
+    needs_nvrtc();
     fixture f;
     open_network(&f, two, 4, (const int64_t[]){4, 4, 128, 256, 4, 4, 64, 256});
     f.trials.is_new = all_are_new;

@@ -2,8 +2,8 @@
 
 Usage: seeds.py CAMEO FOLDER
 
-Makes FOLDER/{onnx,plan,text,npy}: models of every operator that ../shared/onnx/node has (else of Debian's
-libonnx-testdata), their plans, their texts, and arrays of every type.
+Makes FOLDER/{onnx,plan,text,npy}: models of every operator that ../shared/onnx/node has (else of the onnx package),
+their plans, their texts, and arrays of every type.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -16,8 +16,8 @@ import sys
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = [os.path.join(HERE, "../../../shared/onnx/node"), os.path.join(HERE, "../../../shared/onnx/simple"),
-           "/usr/share/libonnx-testdata/data/node"]
+SOURCES = [os.path.join(HERE, "../../../shared/onnx/node"), os.path.join(HERE, "../../../shared/onnx/simple")]
+CASES = os.path.join(HERE, "../onnx/common/node_cases.py")
 LARGEST = 8000  # bytes
 MODELS = 200
 
@@ -28,7 +28,11 @@ def write(folder, name, data):
 
 
 def models(folder, cameo):
-    paths = sorted(p for s in SOURCES for p in glob.glob(os.path.join(s, "*", "model.onnx"))
+    sources = [s for s in SOURCES if os.path.isdir(s)]
+    if not sources:
+        sources = [os.path.join(folder, "cases")]
+        subprocess.run([sys.executable, "-W", "ignore", CASES, sources[0]], check=True)
+    paths = sorted(p for s in sources for p in glob.glob(os.path.join(s, "*", "model.onnx"))
                    if os.path.getsize(p) < LARGEST)
     for p in paths[:: max(1, len(paths) // MODELS)]:
         name = os.path.basename(os.path.dirname(p))

@@ -55,8 +55,10 @@ help:
 
 #: make             both libraries and the cameo command, in build/
 #: make demo        install what building needs, build, show what Cameo does
-#: make test        everything that is tested; install what that needs
-#: make unit        the unit tests alone
+#: make test        everything that is tested, of what takes long a slice that turns with the day; install what that needs
+#: make test-all    everything that is tested, whole (an hour or two)
+#: make check       what a change may have broken, in two minutes: the plain build, its unit tests, conformance, lint
+#: make unit        the unit and operator tests alone
 #: make examples    the programs of examples/, in build/examples/
 #: make fuzz        feed the readers of files with rubbish (FUZZ_SECONDS=300 each)
 #: make bench       time Cameo beside ONNX Runtime (BENCH="--threads 1 --names resnet50,bert")
@@ -75,7 +77,7 @@ help:
 # unwinding, which would be a twentieth of the library.
 # GCC since 13 makes a copy of a loop for each way a condition in it can go: a fifth more code, of tails.
 ONE_LOOP     := $(shell echo __GNUC__ | $(CC) -E -P -x c - 2>/dev/null | awk '$$1 >= 13 { print "-fno-unswitch-loops" }')
-KERNEL_OPT   := $(if $(SAN)$(EXTRA_CFLAGS),-O1,-O3) -fno-asynchronous-unwind-tables $(ONE_LOOP)
+KERNEL_OPT   := $(if $(SAN)$(EXTRA_CFLAGS),-O1,-O3) -fno-asynchronous-unwind-tables $(ONE_LOOP) $(KERNEL_FLAGS)
 AVX2_FLAGS   := -mavx2 -mfma -mf16c -mbmi2
 AVX512_FLAGS := $(AVX2_FLAGS) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 \
                 -mprefer-vector-width=512
@@ -192,8 +194,8 @@ $(TILES)/tests/%: tests/%.c $(LIB_OBJ) $(TILE_OBJ)
 $(TILES)/cameo: $(CLI_OBJ) $(LIB_OBJ) $(TILE_OBJ)
 	$(CC) $(LDFLAGS) -o $@ $(call TILE_PLAIN,$(CLI_OBJ) $(LIB_OBJ)) $(TILE_OBJ) -Wl,--wrap=cm_cpu_info,--strip-debug $(LDLIBS)
 
-unit: $(UNIT_BIN) $(FAKE_CUDA)
-	@set -e; for t in $(UNIT_BIN); do echo "== $$t"; $$t; done
+unit: $(B)/cameo $(UNIT_BIN) $(FAKE_CUDA)
+	@PARTS=unit tests/run $(B)
 
 # The programs of examples/, against the shared libraries as a user would link them. Those that only run
 # plans take libcameo-rt. C++ is skipped where there is no compiler for it.
@@ -251,12 +253,13 @@ $(B)/bench/%: bench/%.c $(B)/libcameo.so include/cameo.h
 	$(CC) -std=gnu11 $(WARN) -O2 -Iinclude -pthread -o $@ $< -L$(B) -Xlinker -rpath -Xlinker $(abspath $(B)) \
 	      -Wl,--as-needed -lcameo -ldl -lm
 
-# libFuzzer: each of tests/fuzz runs FUZZ_SECONDS from its seeds; findings are left in build-fuzz/found.
+# libFuzzer: each of tests/fuzz runs FUZZ_SECONDS from its seeds; findings are left in build-fuzz/found. Kernels go without the
+# checks for undefined behaviour, over which clang takes minutes: SAN=address,undefined has them.
 FUZZ_SECONDS ?= 300
 FUZZ_BIN := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/*.c))
 FUZZ_MAKE = $(MAKE) --no-print-directory B=build-fuzz CC=clang OPT=-O1 \
             EXTRA_CFLAGS="-DCM_FUZZ_NO_CHECKSUM -fsanitize=fuzzer-no-link,address,undefined \
-            -fno-sanitize-recover=all"
+            -fno-sanitize-recover=all" KERNEL_FLAGS=-fno-sanitize=undefined
 .PHONY: fuzz fuzzers
 fuzzers: $(FUZZ_BIN)
 $(B)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/fuzz.h $(B)/libcameo.a
@@ -271,6 +274,7 @@ fuzz: $(B)/cameo
 tests: all $(UNIT_BIN) $(FAKE_CUDA) $(if $(SAN),,$(TILE_BIN))
 threads-test: $(B)/tests/fault/threads
 
+.PHONY: check test-all
 test:
 	@tools/setup test
 	@echo "building: plain, with the sanitizers, with the fuzzer"
@@ -279,6 +283,12 @@ test:
 	@$(QUIET_MAKE) threads-test SAN=thread OPT=-O1
 	@$(FUZZ_MAKE) $(JOBS) -s fuzzers
 	@tests/run $(B)
+test-all:
+	@CAMEO_TEST_TURN=all $(MAKE) --no-print-directory test
+check:
+	@tools/setup test
+	@$(QUIET_MAKE) tests examples
+	@PARTS="$(or $(PARTS),lint unit conformance models python)" tests/run $(B)
 
 lint:
 	@mkdir -p build

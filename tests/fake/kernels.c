@@ -3,6 +3,7 @@
 #include "kernels.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ struct fake_module {
     const ptx_entry *(*find)(const char *name);
     int (*params)(const ptx_entry *e, const int **places, const int **sizes);
     void (*run)(const ptx_entry *e, const ptx_launch *l);
+    char key[17]; /* empty: it has run and was counted */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -63,6 +65,7 @@ fake_module *fake_module_load(const char *folder, const char *ptx)
     *(void **)&m->find = dlsym(m->handle, "ptx_find");
     *(void **)&m->params = dlsym(m->handle, "ptx_params");
     *(void **)&m->run = dlsym(m->handle, "ptx_run");
+    snprintf(m->key, sizeof m->key, "%016llx", (unsigned long long)key);
     return m;
 }
 
@@ -91,9 +94,22 @@ fake_launch *fake_launch_make(fake_module *m, const char *name, const ptx_launch
     return f;
 }
 
+/* A line for each module that ran, in the file that FAKE_CUDA_RAN names; processes write beside each other. */
+static void count(fake_module *m)
+{
+    const char *path = getenv("FAKE_CUDA_RAN");
+    int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
+    m->key[16] = '\n';
+    if (fd >= 0 && (write(fd, m->key, 17) != 17 || close(fd) != 0))
+        perror(path);
+    m->key[0] = 0;
+}
+
 void fake_launch_run(const fake_launch *f)
 {
     pthread_mutex_lock(&lock);
+    if (f->module->key[0])
+        count(f->module);
     f->module->run(f->entry, &f->l);
     pthread_mutex_unlock(&lock);
 }

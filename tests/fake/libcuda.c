@@ -4,6 +4,7 @@
  * Memory of the device is the host's. What is enqueued runs at once, or when the graph that it was captured into is
  * launched. Kernels do nothing: what they should write stays as it was, zeros at first. In the environment:
  *     FAKE_CUDA_RUN=FOLDER    kernels that come as PTX (libnvrtc.c beside this) run, slowly; FOLDER keeps their translations
+ *     FAKE_CUDA_RAN=FILE      a line is added for each image of which a kernel ran
  *     FAKE_CUDA_ABORT=ENTRY   a launch of a kernel whose name begins so ends the process
  *     FAKE_CUDA_HANG=ENTRY    ... never returns
  *     FAKE_CUDA_FAULT=ENTRY   ... fails as one at a wrong address does, and so does every call after it

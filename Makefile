@@ -56,7 +56,7 @@ help:
 #: make             both libraries and the cameo command, in build/
 #: make demo        install what building needs, build, show what Cameo does
 #: make test        everything that is tested, of what takes long a slice that turns with the day; install what that needs
-#: make test-all    everything that is tested, whole (an hour or two)
+#: make test-all    everything that is tested, whole, in less than an hour
 #: make check       what a change may have broken, in two minutes: the plain build, its unit tests, conformance, lint
 #: make unit        the unit and operator tests alone
 #: make examples    the programs of examples/, in build/examples/

@@ -103,7 +103,17 @@ $(B)/gen/packing_id.h: $(CPU_FILES)
 	@cat $^ | sha256sum | sed 's/^\(.\{16\}\).*/#define CM_PACKING_ID UINT64_C(0x\1)/' > $@
 $(B)/src/runtime/packed.o $(B)/src/runtime/packed_export.o: $(B)/gen/packing_id.h
 
-$(B)/%.o: %.c
+# What was built with other flags, or by another compiler, is built again.
+FLAGS_NOW := $(strip $(shell $(CC) --version | head -n 1): $(subst $(B)/,,$(CC) $(CPPFLAGS) $(CFLAGS) $(KERNEL_OPT) $(PLAIN_MOVES)))
+ifneq ($(FLAGS_NOW),$(strip $(shell cat $(B)/flags 2>/dev/null)))
+.PHONY: $(B)/flags
+endif
+$(B)/flags: export FLAGS_NOW := $(FLAGS_NOW)
+$(B)/flags:
+	@mkdir -p $(@D)
+	@echo "$$FLAGS_NOW" >$@
+
+$(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -111,7 +121,7 @@ $(B)/%.o: %.c
 $(B)/gen/kernels.c: tools/embed $(KERNELS)
 	@mkdir -p $(@D)
 	tools/embed $(KERNELS) >$@.tmp && mv $@.tmp $@
-$(B)/gen/kernels.o: $(B)/gen/kernels.c
+$(B)/gen/kernels.o: $(B)/gen/kernels.c $(B)/flags
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # Texts that the command carries, as C strings.
@@ -181,10 +191,10 @@ TILE_TESTS  := fake/tiles_test unit/gemm_bf16 op/attention op/conv op/matmul
 TILE_BIN    := $(addprefix $(TILES)/tests/,$(TILE_TESTS)) $(TILES)/cameo
 TILE_PLAIN  = $(filter-out $(call obj,$(TILE_SRC)),$(1))
 $(TILES)/%.o: CFLAGS += $(AVX512_FLAGS) $(KERNEL_OPT) -Itests/fake
-$(TILES)/%.o: %.c
+$(TILES)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -include tests/fake/tiles.h -MMD -MP -c -o $@ $<
-$(TILES)/tiles.o: tests/fake/tiles.c
+$(TILES)/tiles.o: tests/fake/tiles.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 $(TILES)/tests/%: tests/%.c $(LIB_OBJ) $(TILE_OBJ)

@@ -356,7 +356,7 @@ cm_status cm_image_jp2(cm_ctx *cx, cm_arena *arena, const uint8_t *p, size_t n, 
     static const char *const names[] = {"libopenjp2.so.7", "libopenjp2.so", NULL};
     enum { CODESTREAM = 0, BOXES = 2 };
     void *lib = NULL;
-    opj_library o;
+    opj_library o = {0};
     memory_file file = {p, n, 0};
     CM_TRY(open_library(cx, "JPEG 2000", names, &lib));
     cm_status st;

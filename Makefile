@@ -298,7 +298,7 @@ test-all:
 check:
 	@tools/setup test
 	@$(QUIET_MAKE) tests examples
-	@PARTS="$(or $(PARTS),lint unit conformance models python)" tests/run $(B)
+	@PARTS="$(or $(PARTS),lint unit conformance models)" tests/run $(B)
 
 lint:
 	@mkdir -p build

@@ -13,34 +13,35 @@
 
 #include "base/status.h"
 
-enum { MOST_FILES = 3, MOST_PARTS = 7, MOST_NEEDS = 2 };
+enum { MOST_FILES = 3, MOST_PARTS = 7 };
 
-/* `files`: newest first. `wheels`: folders below site-packages/nvidia. `needs`: those that it opens by name if at all; NONE ends
- * them. `parts`: files of the same folder that it opens by name while it works, each after those it needs; %s stands for the
+/* `files`: newest first. `wheels`: folders below site-packages/nvidia. `needs`: those that it opens by name if at all, a
+ * bit each. `parts`: files of the same folder that it opens by name while it works, each after those it needs; %s stands for the
  * number that ends the library's own file. */
-#define NONE CM_LIBRARY_COUNT
+#define BIT(id) (1u << CM_LIBRARY_##id)
 static const struct {
     const char *name, *purpose, *files[MOST_FILES], *wheels[MOST_FILES];
-    cm_library_id needs[MOST_NEEDS];
+    unsigned needs;
     const char *parts[MOST_PARTS];
 } known[CM_LIBRARY_COUNT] = {
-    [CM_LIBRARY_DRIVER] = {"libcuda", "nothing runs on a GPU", {"libcuda.so.1"}, {NULL}, {NONE}},
+    [CM_LIBRARY_DRIVER] = {"libcuda", "nothing runs on a GPU", {"libcuda.so.1"}, {NULL}, 0, {NULL}},
     [CM_LIBRARY_NVRTC] = {"libnvrtc",
                           "kernels that a plan does not hold cannot be compiled",
                           {"libnvrtc.so.13", "libnvrtc.so.12"},
                           {"cu13", "cuda_nvrtc"},
-                          {NONE},
+                          0,
                           {"libnvrtc-builtins.so.%s.*"}},
     [CM_LIBRARY_CUBLASLT] = {"libcublasLt",
                              "its matrix products do not compete",
                              {"libcublasLt.so.13", "libcublasLt.so.12"},
                              {"cu13", "cublas"},
-                             {CM_LIBRARY_NVRTC, NONE}},
+                             BIT(NVRTC),
+                             {NULL}},
     [CM_LIBRARY_CUDNN] = {"libcudnn",
                           "its convolutions and attention do not compete",
                           {"libcudnn.so.9"},
                           {"cudnn"},
-                          {CM_LIBRARY_NVRTC, CM_LIBRARY_CUBLASLT},
+                          BIT(NVRTC) | BIT(CUBLASLT),
                           {"libcudnn_graph.so.%s", "libcudnn_ops.so.%s", "libcudnn_cnn.so.%s",
                            "libcudnn_adv.so.%s", "libcudnn_heuristic.so.%s",
                            "libcudnn_engines_runtime_compiled.so.%s",
@@ -49,7 +50,8 @@ static const struct {
                          "clocks and throttling are not reported",
                          {"libnvidia-ml.so.1"},
                          {NULL},
-                         {NONE}},
+                         0,
+                         {NULL}},
 };
 
 static cm_library libraries[CM_LIBRARY_COUNT];
@@ -91,8 +93,9 @@ static void open_parts(const cm_library *l, const char *path)
     cm_library_id id = id_of(l);
     const char *const *parts = known[id].parts;
     char real[PATH_MAX], beside[PATH_MAX], behind[PATH_MAX];
-    for (int i = 0; i < MOST_NEEDS && known[id].needs[i] != NONE; i++)
-        cm_library_get(known[id].needs[i]);
+    for (int other = 0; other < CM_LIBRARY_COUNT; other++)
+        if (known[id].needs >> other & 1)
+            cm_library_get((cm_library_id)other);
     folder_of(path, beside);
     folder_of(realpath(path, real) ? real : path, behind);
     char number[16] = "";

@@ -56,8 +56,8 @@ help:
 #: make             both libraries and the cameo command, in build/
 #: make demo        install what building needs, build, show what Cameo does
 #: make test        everything that is tested, of what takes long a slice that turns with the day; install what that needs
-#: make test-all    everything that is tested, whole, in less than an hour
-#: make check       what a change may have broken, in two minutes: the plain build, its unit tests, conformance, lint
+#: make test-all    everything that is tested, whole
+#: make check       what a change may have broken, in minutes: the plain build, its unit tests, conformance, lint
 #: make unit        the unit and operator tests alone
 #: make examples    the programs of examples/, in build/examples/
 #: make fuzz        feed the readers of files with rubbish (FUZZ_SECONDS=300 each)
@@ -104,7 +104,7 @@ $(B)/gen/packing_id.h: $(CPU_FILES)
 $(B)/src/runtime/packed.o $(B)/src/runtime/packed_export.o: $(B)/gen/packing_id.h
 
 # What was built with other flags, or by another compiler, is built again.
-FLAGS_NOW := $(strip $(shell $(CC) --version | head -n 1): $(subst $(B)/,,$(CC) $(CPPFLAGS) $(CFLAGS) $(KERNEL_OPT) $(PLAIN_MOVES)))
+FLAGS_NOW := $(strip $(shell $(CC) --version | head -n 1): $(subst $(B)/,,$(CC) $(CPPFLAGS) $(CFLAGS) $(KERNEL_OPT) $(AVX512_FLAGS) $(PLAIN_MOVES)))
 ifneq ($(FLAGS_NOW),$(strip $(shell cat $(B)/flags 2>/dev/null)))
 .PHONY: $(B)/flags
 endif
